@@ -186,7 +186,7 @@ fn suspect_lines(number: usize, suspect: &Suspect, look: &TerminalStyle) -> Stri
 mod tests {
     use super::*;
     use crate::fixture::{Maker, eight};
-    use crate::model::LeftOut;
+    use crate::model::{AuditVerdict, LeftOut};
 
     fn widest(text: &str) -> usize {
         let widths = text.lines().map(|line| line.chars().count());
@@ -222,6 +222,27 @@ mod tests {
         };
         let text = audit(&many, &all);
         assert!(!text.contains("others") && text.lines().count() > 4 * 128);
+    }
+
+    #[test]
+    fn what_is_open_of_a_cpu_that_was_lost_is_not_for_more_time() {
+        let mut found = Maker::eight().odd(None).make();
+        let verdicts = found.tests.iter_mut().flat_map(|test| &mut test.verdicts);
+        for one in verdicts.filter(|one| one.cpu == 3) {
+            one.verdict = AuditVerdict::Undecided;
+        }
+        for cpu in [3, 9] {
+            found.left_out.push(LeftOut {
+                cpu,
+                why: "lost on the way: offline".to_owned(),
+            });
+        }
+        found.incomplete = true;
+        crate::verdict::again(&mut found, true);
+        let said = crate::report::words::summary(&found);
+        let expected = "nothing is known of what was not tested: CPU 3 (after it was lost on the \
+                        way: offline), CPU 9 (lost on the way: offline)";
+        assert_eq!(said, expected);
     }
 
     #[test]

@@ -234,14 +234,21 @@ fn cpus_words(cpus: &[u32], all: usize) -> String {
 fn undecided_text(audit: &Audit) -> String {
     let undecided = |test: &Test| {
         let all = cpus(test);
-        let is_open = |cpu: &u32| of_cpu(test, *cpu).0 == AuditVerdict::Undecided;
+        // More time helps no CPU that is gone.
+        let is_lost = |cpu: u32| audit.left_out.iter().any(|out| out.cpu == cpu);
+        let is_open = |cpu: &u32| !is_lost(*cpu) && of_cpu(test, *cpu).0 == AuditVerdict::Undecided;
         let open: Vec<u32> = all.iter().copied().filter(is_open).collect();
         let text = format!("{} on {}", test.name, cpus_words(&open, all.len()));
         (!open.is_empty()).then_some(text)
     };
     let tests: Vec<String> = audit.tests.iter().filter_map(undecided).collect();
     let missing = audit.left_out.iter();
-    let missing = missing.map(|out| format!("CPU {} ({})", out.cpu, out.why));
+    let missing = missing.map(|out| {
+        let mut tests = audit.tests.iter();
+        let has_figures = tests.any(|test| cpus(test).contains(&out.cpu));
+        let after = if has_figures { "after it was " } else { "" };
+        format!("CPU {} ({after}{})", out.cpu, out.why)
+    });
     let failed = audit.tests.iter().filter(|test| test.has_failed());
     let failed = failed.filter_map(|test| {
         let why = test.failure.as_ref()?;
