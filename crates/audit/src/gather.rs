@@ -145,8 +145,8 @@ impl Gatherer {
         let lost: Vec<u32> = audit.left_out.iter().map(|out| out.cpu).collect();
         for test in audit.tests.iter().filter(|test| !test.samples.is_empty()) {
             // A CPU that has a part of the rounds only would change the mean on the way.
-            let left = (!lost.is_empty()).then(|| test.without(&lost));
-            let test = left.as_ref().unwrap_or(test);
+            let without = (!lost.is_empty()).then(|| test.without(&lost));
+            let left = without.as_ref().unwrap_or(test);
             let merged = self.tests.entry(test.name.clone());
             let merged = merged.or_insert_with(|| MergedTest {
                 test: Test {
@@ -160,7 +160,7 @@ impl Gatherer {
             if let Some(difference) = difference_of_work(test, &merged.test) {
                 merged.unlike.insert(number, difference);
             } else {
-                let samples = of_host(test, number, &merged.test.lengths);
+                let samples = of_host(left, number, &merged.test.lengths);
                 merged.test.samples.extend(samples);
             }
             let alarms = |effect: &Effect| {
@@ -176,8 +176,12 @@ impl Gatherer {
                 comparisons: 1,
             };
             let effects =
-                verdict::judged_effects(test, &audit.cpus, level, audit.design.tolerance_pct);
-            self.cpus.extend(mirrored(&effects).map(|effect| {
+                verdict::judged_effects(left, &audit.cpus, level, audit.design.tolerance_pct);
+            // Of a CPU that was lost its own audit knows more than the blocks that all have.
+            let of_lost = test.effects.iter();
+            let of_lost = of_lost.filter(|effect| lost.contains(&effect.cpu));
+            let all = mirrored(&effects).chain(of_lost);
+            self.cpus.extend(all.map(|effect| {
                 let difference = CpuDifference {
                     host: host.to_owned(),
                     cpu: effect.cpu,

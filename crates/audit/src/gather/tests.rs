@@ -456,6 +456,33 @@ fn what_was_found_on_a_cpu_before_it_was_lost_changes_no_mean() {
 }
 
 #[test]
+fn a_slow_cpu_that_was_lost_is_named() {
+    let found = gather_audits((0..4u32).map(|host| {
+        let odd = (host == 2).then_some(3);
+        let maker = Maker::eight().odd(odd).cpus(4).seed(u64::from(host));
+        let mut audit = maker.make();
+        if host == 2 {
+            for test in &mut audit.tests {
+                test.samples.retain(|one| one.cpu != 3 || one.round < 9);
+            }
+            audit.left_out.push(crate::model::LeftOut {
+                cpu: 3,
+                why: "lost on the way: offline".to_owned(),
+            });
+            audit.incomplete = true;
+        }
+        audit
+    }));
+    let named = |one: &CpuDifference| (one.host.as_str(), one.cpu) == ("n2", 3);
+    assert!(
+        !found.cpus.is_empty() && found.cpus.iter().all(named),
+        "{:?}",
+        found.cpus
+    );
+    assert_eq!(found.verdict, AuditVerdict::Unequal);
+}
+
+#[test]
 fn hosts_that_did_other_amounts_of_work_are_compared_by_the_same() {
     let audit = Maker::eight().odd(None).make();
     let mut twice = audit.clone();
