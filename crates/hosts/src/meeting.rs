@@ -230,19 +230,24 @@ pub fn follow(member: &Member, place: &MeetingPlace, patience: Duration) -> Resu
     let until = Instant::now() + patience;
     let mut last = None;
     let mut said_at: Option<Instant> = None;
+    let mut before = None;
     loop {
         interrupt::check()?;
-        if let Some(leader) = place.leader() {
+        let leader = place.leader();
+        let before: &Option<String> =
+            before.get_or_insert_with(|| leader.as_ref().map(|leader| leader.nonce.clone()));
+        if let Some(leader) = leader {
             let read_ns = wall_ns();
             let is_in = |plan: &StartPlan| plan.members.iter().any(|one| one.nonce == member.nonce);
             if leader.plan.as_ref().is_some_and(is_in) {
                 return Ok(leader);
             }
-            // An answer to this very leader makes its end ours; that of an earlier experiment
-            // has stood there before.
-            let is_mine = last
+            // The end of an earlier experiment has stood there before. That of a leader who came
+            // since is ours, and may come before our answer.
+            let is_answered = last
                 .as_ref()
                 .is_some_and(|(nonce, _)| *nonce == leader.nonce);
+            let is_mine = is_answered || before.as_ref() != Some(&leader.nonce);
             if let Some(end) = leader.end.as_ref().filter(|_| is_mine) {
                 let text = format!("{} (rank {}): {}", end.host, end.rank, end.why);
                 return Err(sandbag_ui::Failure::text(text));
@@ -481,12 +486,8 @@ mod tests {
         let alone = [member(1, 2, "b")];
         let empty = tempfile::tempdir().unwrap();
         let met = meet(empty.path(), &alone, Duration::from_millis(50));
-        assert!(
-            met[0]
-                .as_ref()
-                .unwrap_err()
-                .contains("waited 0 s for rank 0")
-        );
+        let told = met[0].as_ref().unwrap_err();
+        assert!(told.contains("waited 0 s for rank 0"), "{told}");
     }
 
     #[test]
@@ -516,6 +517,36 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_is_also_for_who_has_not_answered() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = MeetingPlace::in_dir(dir.path()).unwrap();
+        let refused = |why: &str| {
+            let mut note = member(0, 2, "a").leader_note();
+            note.end = Some(early_end(&member(0, 2, "a"), why.to_owned()));
+            note
+        };
+        place.write_leader(&refused("of an earlier one")).unwrap();
+        let other = member(1, 2, "b");
+        let follow_for = |seconds| {
+            let followed = follow(&other, &place, Duration::from_secs(seconds));
+            followed.unwrap_err().line()
+        };
+        let told = follow_for(0);
+        assert!(told.contains("for rank 0"), "{told}");
+        std::fs::remove_file(dir.path().join("meeting/leader.json")).unwrap();
+        std::thread::scope(|scope| {
+            let follower = scope.spawn(|| follow_for(60));
+            let until = Instant::now() + Duration::from_secs(30);
+            while place.member(1).is_none() && Instant::now() < until {
+                std::thread::sleep(LOOK);
+            }
+            place.write_leader(&refused("both are on a")).unwrap();
+            let told = follower.join().unwrap();
+            assert!(told.contains("both are on a"), "{told}");
+        });
+    }
+
+    #[test]
     fn one_sandbag_per_host_and_one_name_per_host() {
         let dir = tempfile::tempdir().unwrap();
         let members = [member(0, 2, "a"), member(1, 2, "a")];
@@ -533,12 +564,8 @@ mod tests {
             &[member(0, 2, "a"), other],
             Duration::from_secs(30),
         );
-        assert!(
-            met[0]
-                .as_ref()
-                .unwrap_err()
-                .contains("two hosts of the same name, a")
-        );
+        let told = met[0].as_ref().unwrap_err();
+        assert!(told.contains("two hosts of the same name, a"), "{told}");
     }
 
     #[test]
