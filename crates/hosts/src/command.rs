@@ -126,7 +126,7 @@ pub fn main(
     })?;
     refuse_taken(&out, words)?;
     let member = Member::here(place.rank, place.size)?;
-    if let Some(option) = verbs::common_name(words, &member.host).filter(|_| place.size > 1) {
+    if let Some(option) = verbs::common_name(words, &out, &member.host).filter(|_| place.size > 1) {
         let text = format!(
             "{option} names one file for all hosts: put %h into its name, which is each host's"
         );

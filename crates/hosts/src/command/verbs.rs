@@ -316,8 +316,8 @@ const NAMING: [&str; 7] = [
     "--json",
 ];
 
-/// An option that names the same file on all hosts, besides that of the output.
-pub fn common_name(words: &[OsString], host: &str) -> Option<&'static str> {
+/// An option that names the same file on all hosts, besides that of the output, `out`.
+pub fn common_name(words: &[OsString], out: &Path, host: &str) -> Option<&'static str> {
     let own = words.iter().take_while(|word| *word != "--");
     let mut own = own.peekable();
     while let Some(word) = own.next() {
@@ -332,12 +332,23 @@ pub fn common_name(words: &[OsString], host: &str) -> Option<&'static str> {
         } else {
             OsStr::new("-")
         };
+        // A metrics file is read on its host: that every host sees it is certain below `out` only.
+        if *known == "--metrics-file" && !is_below(Path::new(value), out) {
+            continue;
+        }
         let value = value.to_string_lossy();
         if value != "-" && !value.starts_with("/dev/") && !value.contains(host) {
             return Some(known);
         }
     }
     None
+}
+
+fn is_below(path: &Path, dir: &Path) -> bool {
+    let whole = |path| std::path::absolute(path).ok();
+    whole(path)
+        .zip(whole(dir))
+        .is_some_and(|(path, dir)| path.starts_with(dir))
 }
 
 /// The words with `%h` in names of results replaced by this host's name.
@@ -503,7 +514,7 @@ mod tests {
 
     #[test]
     fn one_file_for_all_hosts_is_found() {
-        let found = |text: &str| common_name(&words(text), "n1");
+        let found = |text: &str| common_name(&words(text), Path::new("/s"), "n1");
         assert_eq!(found("load 5 --json=all.json -d 1s"), Some("--json"));
         assert_eq!(found("audit run --html all.html"), Some("--html"));
         let metrics = Some("--metrics-file");
@@ -514,6 +525,9 @@ mod tests {
             "load 5 --json -d 1s",
             "load 5 --json=- -d 1s",
             "load 5 --metrics-file /s/n1.prom",
+            // On each host's own disk.
+            "load 5 --metrics-file /var/lib/prometheus/node-exporter/sandbag.prom",
+            "load 5 --metrics-file=/set/a.prom",
             "audit run --html /dev/stdout",
             "load 5 -- app --json=x",
         ] {
