@@ -195,8 +195,18 @@ impl HostsVerb {
 
     /// Why an option about the form of the result does not go with a file of each host.
     pub fn other_form(&self, words: &[OsString]) -> Option<&'static str> {
-        let mut own = words.iter().take_while(|word| *word != "--");
-        let is_other = self.path == ["audit", "run"] && own.any(|word| split(word).0 == "--to");
+        let own = words.iter().take_while(|word| *word != "--");
+        let next = own
+            .clone()
+            .skip(1)
+            .map(OsString::as_os_str)
+            .chain([OsStr::new("")]);
+        let is_other = |(word, next): (&OsString, &OsStr)| match split(word) {
+            ("--to", true) => word != "--to=json",
+            ("--to", false) => next != "json",
+            _ => false,
+        };
+        let is_other = self.path == ["audit", "run"] && own.zip(next).any(is_other);
         is_other.then_some(
             "--to and --hosts: sandbag audit gather reads the JSON that each host leaves; leave \
              --to out, and convert the report (sandbag audit gather DIR -o FILE)",
@@ -493,6 +503,11 @@ mod tests {
             verb(&["load"]).other_form(&words("load 5 -- app --to csv")),
             None
         );
+        // What it leaves anyway.
+        for to in ["--to json", "--to=json"] {
+            let given = words(&format!("audit run {to} -o all"));
+            assert_eq!(verb(&["audit", "run"]).other_form(&given), None);
+        }
         let of_app = words("audit run -o all -- --to csv");
         assert_eq!(verb(&["audit", "run"]).other_form(&of_app), None);
     }
