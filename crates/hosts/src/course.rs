@@ -26,7 +26,7 @@ use serde::Deserialize;
 use crate::clocks::wall_ns;
 use crate::exchange::{
     EarlyEnd, INTERRUPTED, LARGEST_RECORD, LeaderNote, MeetingPlace, MemberEnd, MemberNote,
-    read_limited,
+    StartPlan, read_limited,
 };
 use crate::meeting::{Member, early_end};
 
@@ -389,10 +389,10 @@ impl<'a> Course<'a> {
             self.note.beat += 1;
             self.note.at_ns = wall_ns();
             self.note.end.clone_from(&self.early);
-            // Each host reads every word; once all have begun nobody needs the plan.
+            // Each host reads every word; once all have begun nobody needs the plan's members.
             let mut others = self.others.iter().skip(1);
             if others.all(|seen| seen.beat > 0 || seen.ended.is_some()) {
-                self.note.plan = None;
+                self.note.plan.iter_mut().for_each(StartPlan::forget);
             }
             let written = self.place.write_leader(&self.note);
             return self.bear(written);
@@ -505,14 +505,15 @@ impl<'a> Course<'a> {
 
 /// Rank 0 has written the record: the others may end, too. Without this they do so later.
 pub fn release(place: &MeetingPlace, leader: &LeaderNote, end: &CourseEnd) {
-    let _ = place.write_leader(&LeaderNote {
+    let mut note = LeaderNote {
         at_ns: wall_ns(),
         beat: u64::MAX,
-        plan: None,
         end: end.early.clone(),
         is_over: true,
         ..leader.clone()
-    });
+    };
+    note.plan.iter_mut().for_each(StartPlan::forget);
+    let _ = place.write_leader(&note);
 }
 
 /// The task of this host, without the others; its exit code.

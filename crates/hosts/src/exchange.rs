@@ -52,6 +52,13 @@ pub struct StartPlan {
     pub members: Vec<PlannedMember>,
 }
 
+impl StartPlan {
+    /// Leaves that there was a plan: who comes late must not answer.
+    pub(crate) fn forget(&mut self) {
+        self.members.clear();
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedMember {
     pub rank: u32,

@@ -7,7 +7,9 @@ use nix::sys::signal::raise;
 use sandbag_linux::child::ended_within;
 
 use super::*;
-use crate::exchange::StartPlan;
+use crate::clocks::Offset;
+use crate::exchange::PlannedMember;
+use crate::meeting::follow;
 
 #[test]
 fn a_command_s_own_code_ends_nobody_else() {
@@ -221,10 +223,7 @@ fn the_plan_is_said_until_all_have_begun() {
     let place = MeetingPlace::in_dir(dir.path()).unwrap();
     let (first, other) = (Member::here(0, 2).unwrap(), Member::here(1, 2).unwrap());
     let mut leader = first.leader_note();
-    leader.plan = Some(StartPlan {
-        start_ns: 0,
-        members: Vec::new(),
-    });
+    leader.plan = Some(plan_of(&first));
     let minute = Duration::from_secs(60);
     let mut course = Course::new(&first, &place, leader.clone(), minute);
     let mut follower = Course::new(&other, &place, leader.clone(), minute);
@@ -235,7 +234,35 @@ fn the_plan_is_said_until_all_have_begun() {
     assert_eq!(place.leader().unwrap().plan, leader.plan);
     follower.look().unwrap();
     course.look().unwrap();
-    assert_eq!(place.leader().unwrap().plan, None);
+    let members = || place.leader().unwrap().plan.map(|plan| plan.members);
+    assert_eq!(members(), Some(Vec::new()));
     follower.look().unwrap();
-    assert!(follower.early.is_none() && follower.note.plan.is_some());
+    assert!(follower.early.is_none() && follower.note.plan == leader.plan);
+    // A process of the same rank that comes late takes no word from the one that runs.
+    let late = || follow(&Member::here(1, 2).unwrap(), &place, Duration::ZERO).unwrap_err();
+    let running = place.member(1);
+    assert!(late().line().contains("for rank 0"));
+    let end = CourseEnd {
+        code: exit::KEPT,
+        early: None,
+        by_others: false,
+        ends: Vec::new(),
+    };
+    release(&place, &leader, &end);
+    assert_eq!(members(), Some(Vec::new()));
+    assert!(late().line().contains("for rank 0"));
+    assert_eq!(place.member(1), running);
+}
+
+fn plan_of(first: &Member) -> StartPlan {
+    StartPlan {
+        start_ns: 0,
+        members: vec![PlannedMember {
+            rank: 0,
+            host: first.host.clone(),
+            nonce: first.nonce.clone(),
+            offset: Offset::default(),
+            clock: first.clock.clone(),
+        }],
+    }
 }
