@@ -9,7 +9,7 @@ use sandbag_linux::child::ended_within;
 use super::*;
 use crate::clocks::Offset;
 use crate::exchange::PlannedMember;
-use crate::meeting::follow;
+use crate::meeting::{fail, follow};
 
 #[test]
 fn a_command_s_own_code_ends_nobody_else() {
@@ -252,6 +252,26 @@ fn the_plan_is_said_until_all_have_begun() {
     assert_eq!(members(), Some(Vec::new()));
     assert!(late().line().contains("for rank 0"));
     assert_eq!(place.member(1), running);
+}
+
+#[test]
+fn who_cannot_begin_as_rank_0_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = MeetingPlace::in_dir(dir.path()).unwrap();
+    let (first, other) = (Member::here(0, 2).unwrap(), Member::here(1, 2).unwrap());
+    let mut leader = first.leader_note();
+    leader.plan = Some(plan_of(&first));
+    let mut follower = Course::new(&other, &place, leader.clone(), Duration::from_secs(60));
+    fail(&first, &place, &leader, "it read the plan late").unwrap();
+    follower.look().unwrap();
+    assert_eq!(
+        follower.early.as_ref().unwrap().why,
+        "it read the plan late"
+    );
+    follower.own = Some(ended(exit::INTERRUPTED, None));
+    follower.look().unwrap();
+    follower.look().unwrap();
+    assert!(follower.is_over());
 }
 
 fn plan_of(first: &Member) -> StartPlan {
