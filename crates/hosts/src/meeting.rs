@@ -261,8 +261,8 @@ pub fn follow(member: &Member, place: &MeetingPlace, patience: Duration) -> Resu
         } else if last.is_none() && said_at.is_none_or(|at| at.elapsed() > UNHEARD) {
             // An NFS client may keep that a file is not there for as long as the attributes of
             // its directory (acdirmin, 30 s), unless it changes the directory itself. Rank 0
-            // passes over this.
-            place.write_member(&member.unheard())?;
+            // passes over this. A directory that is full or away for a moment ends no wait.
+            let _ = place.write_member(&member.unheard());
             said_at = Some(Instant::now());
         }
         // Rank 0 knows who is missing, and is about to say it.
@@ -546,6 +546,16 @@ mod tests {
             let told = follower.join().unwrap();
             assert!(told.contains("both are on a"), "{told}");
         });
+    }
+
+    #[test]
+    fn a_directory_that_is_away_for_a_moment_ends_no_wait() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = MeetingPlace::in_dir(dir.path()).unwrap();
+        let (meeting, away) = (dir.path().join("meeting"), dir.path().join("away"));
+        std::fs::rename(meeting, away).unwrap();
+        let told = follow(&member(1, 2, "b"), &place, Duration::from_millis(10)).unwrap_err();
+        assert!(told.line().contains("for rank 0"), "{}", told.line());
     }
 
     #[test]
