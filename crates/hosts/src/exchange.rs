@@ -153,11 +153,7 @@ impl MeetingPlace {
     /// # Errors
     /// The file cannot be written.
     pub fn write_member(&self, note: &MemberNote) -> Result<()> {
-        self.write(&member_file(note.rank), note, |file| match note.ended {
-            // A quota, or the server of a network file system, may refuse it only now.
-            Some(_) => file.sync_data(),
-            None => Ok(()),
-        })
+        self.write(&member_file(note.rank), note, |file| finish(note, file))
     }
 
     /// `None` if it is not there, or none of ours.
@@ -188,6 +184,14 @@ impl MeetingPlace {
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         serde_json::from_slice(&read_limited(&self.dir.join(name), LARGEST).ok()?).ok()
+    }
+}
+
+fn finish(note: &MemberNote, file: &fs::File) -> io::Result<()> {
+    match note.ended {
+        // A quota, or the server of a network file system, may refuse it only now.
+        Some(_) => sandbag_input::sync(file),
+        None => Ok(()),
     }
 }
 
@@ -225,6 +229,8 @@ pub fn nonce() -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::OpenOptionsExt as _;
+
     use super::*;
     use crate::meeting::Member;
 
@@ -248,5 +254,28 @@ mod tests {
         });
         place.write_member(&note).unwrap();
         assert_eq!(place.member(1), Some(note));
+    }
+
+    #[test]
+    fn a_last_word_is_synced_where_the_file_can_be() {
+        let dir = tempfile::tempdir().unwrap();
+        let leader = Member::here(0, 2).unwrap().leader_note();
+        let mut note = Member::here(1, 2).unwrap().answer(&leader, 1);
+        // What cannot be synced: without a reason of its own, and as some file systems answer.
+        let by_path = fs::OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_PATH)
+            .open(dir.path())
+            .unwrap();
+        let pipe = fs::File::from(std::os::fd::OwnedFd::from(io::pipe().unwrap().1));
+        assert!(finish(&note, &by_path).is_ok());
+        note.ended = Some(MemberEnd {
+            code: 0,
+            at: String::new(),
+            failure: None,
+        });
+        let error = finish(&note, &by_path).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+        finish(&note, &pipe).unwrap();
     }
 }

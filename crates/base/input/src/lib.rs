@@ -12,4 +12,4 @@ pub mod unpack;
 pub use head::Head;
 pub use lines::{LineError, LineFault, Lines, MAX_LINE, Place};
 pub use located::{FileFault, Located};
-pub use new_file::{Existing, NameTaken, NewFile, open_descriptor, open_new, refuse_taken};
+pub use new_file::{Existing, NameTaken, NewFile, open_descriptor, open_new, refuse_taken, sync};

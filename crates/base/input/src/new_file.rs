@@ -289,7 +289,10 @@ impl NewFile {
 }
 
 /// Waits until all of a file is on its disk; pipes and devices have none.
-fn sync(file: &File) -> io::Result<()> {
+///
+/// # Errors
+/// The disk, a quota or the server of a network file system refuses it.
+pub fn sync(file: &File) -> io::Result<()> {
     match file.sync_data() {
         Err(error) if is_one_of(&error, &[Errno::EINVAL, Errno::EROFS]) => Ok(()),
         synced => synced,
