@@ -2,7 +2,7 @@
 //! What the hosts left: `hosts.json`, and a run directory per host. What cannot be read is a
 //! host without a result, with the reason.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::Path;
@@ -17,6 +17,9 @@ use serde::Deserialize;
 use super::{COLUMNS, Gathered, GatheredHost, Piece};
 use crate::command::{Experiment, HOSTS_JSON, of_host};
 use crate::exchange::{EarlyEnd, LARGEST_RECORD, read_limited};
+
+/// What began by more before the common start is of an earlier experiment, ns.
+const EARLIER_NS: i128 = 1_000_000_000;
 
 /// Of run.json (docs/reference/run-json.md).
 #[derive(Debug, Deserialize)]
@@ -150,18 +153,41 @@ pub(super) fn experiment(dir: &Path) -> Result<Gathered> {
         );
         return Err(BadInput(text).into());
     }
+    let start = known.as_ref().and_then(|one| one.start.as_ref());
+    let start: Option<jiff::Timestamp> = start.and_then(|at| at.parse().ok());
     let mut begins = BTreeMap::new();
+    let mut earlier = BTreeSet::new();
     let mut longest_s: f64 = 0.0;
     for host in found.values_mut() {
         let began_ns = fill(host, &dir.join(&host.host));
+        let correction = host.offset.map_or(0, |offset| offset.correction_ns());
+        let began_ns = began_ns.map(|ns| ns - i128::from(correction));
+        let is_earlier = |start: jiff::Timestamp| {
+            began_ns.is_some_and(|ns| ns + EARLIER_NS < start.as_nanosecond())
+        };
+        // A host that was lost before it had the plan did not remove it.
+        if host.end.is_none() && start.is_some_and(is_earlier) {
+            *host = GatheredHost {
+                host: host.host.clone(),
+                rank: host.rank,
+                clock: host.clock.take(),
+                offset: host.offset,
+                reason: "it left no result; one of an earlier experiment is there".to_owned(),
+                ..GatheredHost::default()
+            };
+            earlier.insert(host.host.clone());
+            continue;
+        }
         longest_s = longest_s.max(host.length_s.unwrap_or(0.0));
         if let Some(ns) = began_ns {
-            let correction = host.offset.map_or(0, |offset| offset.correction_ns());
-            begins.insert(host.host.clone(), ns - i128::from(correction));
+            begins.insert(host.host.clone(), ns);
         }
     }
     let first = begins.values().min().copied().unwrap_or(0);
     for host in found.values_mut() {
+        if earlier.contains(&host.host) {
+            continue;
+        }
         host.start_ms = begins.get(&host.host).map(|ns| (ns - first) as f64 / 1e6);
         let path = dir.join(&host.host);
         host.course = course(&path, longest_s, host.tolerance.window_points);

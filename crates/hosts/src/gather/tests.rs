@@ -114,6 +114,30 @@ fn who_needs_a_look_comes_first_and_who_is_missing_is_named() {
 }
 
 #[test]
+fn a_lost_host_has_no_result_of_an_earlier_experiment() {
+    let dir = tempfile::tempdir().unwrap();
+    host(dir.path(), "n1", "kept", 50.0, "2026-03-01T12:00:00Z");
+    host(dir.path(), "n2", "kept", 50.0, "2026-03-01T11:59:00Z");
+    // Its clock is 5 s behind: it began with the first.
+    host(dir.path(), "n3", "kept", 50.0, "2026-03-01T11:59:55Z");
+    let mut all = experiment(vec![
+        member(0, "n1", 0.0),
+        member(1, "n2", 0.0),
+        member(2, "n3", -5000.0),
+    ]);
+    all.start = Some("2026-03-01T12:00:00Z".to_owned());
+    all.ends.clear();
+    put(dir.path(), &all);
+    let gathered = read::experiment(dir.path()).unwrap();
+    let with_result = |one: &GatheredHost| one.verdict.is_some() && !one.course.is_empty();
+    let results: Vec<bool> = gathered.hosts.iter().map(with_result).collect();
+    let lost = &gathered.hosts[0];
+    assert_eq!((lost.host.as_str(), lost.rank), ("n2", Some(1)));
+    assert!(lost.course.is_empty() && lost.reason.contains("earlier experiment"));
+    assert_eq!(results, [false, true, true]);
+}
+
+#[test]
 fn what_ended_early_is_not_kept() {
     let dir = tempfile::tempdir().unwrap();
     host(dir.path(), "n1", "kept", 50.0, "2026-03-01T12:00:00Z");
