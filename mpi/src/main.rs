@@ -54,7 +54,8 @@ fn misfit(size: i32, launched: Option<&Launched>, library: &str) -> Option<Strin
     let found = launched.filter(|one| starts_ranks(one) && size == 1 && one.size > 1)?;
     Some(format!(
         "the launcher ({}) started {} processes, and MPI knows 1: its library ({library}) does not \
-         fit the launcher. Take the mpirun of that library, or srun --mpi=pmix or --mpi=pmi2",
+         fit the launcher, or this is a shell of a step (srun --pty). Take the mpirun of that library, \
+         also for one rank, or srun --mpi=pmix or --mpi=pmi2",
         found.by, found.size
     ))
 }
@@ -133,5 +134,12 @@ mod tests {
         // A program beside the load of each host, and a host of a job.
         assert!(fits(1, "sandbag", 2) && fits(1, "OAR", 2));
         assert!(misfit(1, None, "X").is_none());
+        let of_step = Launched {
+            by: "Slurm",
+            rank: 0,
+            size: 8,
+        };
+        let why = misfit(1, Some(&of_step), "X").unwrap();
+        assert!(why.contains("shell of a step"), "{why}");
     }
 }
