@@ -5,5 +5,6 @@ pub mod convert;
 pub mod profile_output;
 pub mod prometheus;
 pub mod reshape;
+mod second_source;
 pub mod show;
 pub mod synth;

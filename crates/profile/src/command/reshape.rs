@@ -2,10 +2,9 @@
 //! How a profile is read and reshaped: what `replay`, `convert` and `show`
 //! have in common.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
@@ -18,6 +17,7 @@ use sandbag_linux::{CpuList, Root, launcher, machine};
 use sandbag_ui::text::visible;
 
 use crate::command::prometheus;
+use crate::command::second_source::source_once;
 use crate::stream::{change_steps, no_warning};
 use sandbag_ui::units::{self, Cpus, nanos};
 
@@ -410,22 +410,6 @@ impl Reshape {
             (None, None) => None,
         }
     }
-}
-
-/// A file or a server, opened and asked once however often it is read: another file may get its
-/// name meanwhile, and the last minutes of a profile that ends now would be others each time.
-fn source_once(path: &Path) -> Result<Arc<InputSource>> {
-    static OPENED: Mutex<BTreeMap<PathBuf, Arc<InputSource>>> = Mutex::new(BTreeMap::new());
-    let mut opened = OPENED.lock().unwrap_or_else(|poison| poison.into_inner());
-    if let Some(known) = opened.get(path) {
-        return Ok(Arc::clone(known));
-    }
-    let new = Arc::new(match prometheus::url(path) {
-        Some(url) => prometheus::source(url)?,
-        None => InputSource::new(path)?,
-    });
-    opened.insert(path.to_owned(), Arc::clone(&new));
-    Ok(new)
 }
 
 /// The CPUs of these that get no load of a profile of fewer, as [`algebra::map_cpus`] lays it.
