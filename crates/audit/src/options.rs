@@ -80,8 +80,8 @@ impl AuditOptions {
         }
     }
 
-    /// About the least time for so many tests that run on one CPU after the other, and so many
-    /// that run on all at once.
+    /// About the least time for a number of tests that run on one CPU after the other
+    /// (`by_turns`), and for one of those that run on all at once.
     pub fn least_time(&self, by_turns: usize, at_once: usize, cpus: usize) -> Duration {
         let runs = by_turns as f64 * cpus as f64 + at_once as f64;
         // Lengths of 1, 1/2 and 1/4.

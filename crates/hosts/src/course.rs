@@ -389,7 +389,7 @@ impl<'a> Course<'a> {
             self.note.beat += 1;
             self.note.at_ns = wall_ns();
             self.note.end.clone_from(&self.early);
-            // Each host reads every word; once all have begun nobody needs the plan's members.
+            // Each host reads every word, and needs the plan's members only until all have begun.
             let mut others = self.others.iter().skip(1);
             if others.all(|seen| seen.beat > 0 || seen.ended.is_some()) {
                 self.note.plan.iter_mut().for_each(StartPlan::forget);

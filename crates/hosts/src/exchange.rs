@@ -53,7 +53,7 @@ pub struct StartPlan {
 }
 
 impl StartPlan {
-    /// Leaves that there was a plan: who comes late must not answer.
+    /// Leaves that there was a plan: a late process must not answer.
     pub(crate) fn forget(&mut self) {
         self.members.clear();
     }

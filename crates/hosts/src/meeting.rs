@@ -381,7 +381,7 @@ pub fn fail(member: &Member, place: &MeetingPlace, leader: &LeaderNote, why: &st
         let mut note = leader.clone();
         note.beat += 1;
         note.end = Some(early_end(member, why.to_owned()));
-        // Nobody is to wait for what it does not write any more.
+        // No host is to wait for what it does not write any more.
         note.is_over = true;
         return place.write_leader(&note);
     }

@@ -150,7 +150,7 @@ impl<'a> Lines<'a> {
     }
 
     /// The same, but no last line without its end: it may be cut inside a number.
-    /// [`Lines::cut_warning`] tells of both.
+    /// [`Lines::cut_warning`] names both.
     /// # Errors
     /// As [`Lines::next_line`].
     pub fn next_whole_line(&mut self) -> Result<Option<&[u8]>> {

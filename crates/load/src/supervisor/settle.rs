@@ -80,8 +80,8 @@ impl SupervisedRun<'_> {
         let start_at_ns = limits.start_at.map(|start| start.at_ns);
         let start_at_ns =
             start_at_ns.filter(|at| at.next_multiple_of(BOUNDARY_NS) > clock::monotonic());
-        // Nothing burns while a start at a given time is still far. Who asks shortly before it
-        // waits for his answer until then.
+        // Nothing burns while a start at a given time is still far. A request shortly before it
+        // is answered then.
         for (before_ns, listens) in [(ASK_LIMIT.as_nanos() as u64, true), (SETTLE_NS, false)] {
             let until = start_at_ns.map_or(0, |at| at.saturating_sub(before_ns));
             self.listen(listens && clock::monotonic() < until);

@@ -387,7 +387,7 @@ mod tests {
         collector.load_over();
         let used = collector.watched().unwrap().used_s;
         some_more();
-        // The end of a run is told again.
+        // The end of a run is another call.
         collector.load_over();
         let later = collector.watched().unwrap().used_s;
         spins.kill().unwrap();
