@@ -17,6 +17,7 @@ LAB := $(RELEASE)/sandbag-lab
 # What evaluates sandbag is a workspace of its own, built into the same directory.
 LAB_TEST_FLAGS := --manifest-path lab/Cargo.toml --locked --target $(TARGET) --target-dir $(TARGET_DIR)
 LAB_FLAGS := --release $(LAB_TEST_FLAGS)
+FUZZ_FLAGS := --manifest-path fuzz/Cargo.toml --locked --target $(TARGET) --target-dir $(TARGET_DIR)
 SANDBAG := $(RELEASE)/sandbag
 # One static binary. Naming the target keeps the flag away from build scripts.
 export RUSTFLAGS := -C target-feature=+crt-static
@@ -57,7 +58,7 @@ test: prepared unit machine ## Tests of every claim of safety and correctness (r
 	@echo "all test programs passed"
 
 test-all: ## The same, all rounds of them, and with MPI, Prometheus and guests with other kernels
-	@$(MAKE) prepared mpi-built
+	@$(MAKE) prepared mpi-built fuzz-built
 	@# What later tests need is made beside tests that busy CPUs do not fail. The release is
 	@# linked by one thread for 80 s, so it comes first. What cannot be made is skipped or
 	@# reported below.
@@ -110,6 +111,15 @@ mpi: ## sandbag-mpi, the benchmark of `scale bench` over MPI, beside sandbag (ne
 .PHONY: mpi-built
 mpi-built:
 	@if $(HAS_MPI); then RUSTFLAGS= cargo test $(MPI_TEST_FLAGS) --no-run; fi
+
+# What fuzzes the parsers: it is run by hand (fuzz/README.md), and has to compile.
+.PHONY: fuzz-built
+fuzz-built:
+	@if command -v c++ >/dev/null; then cargo check $(FUZZ_FLAGS) && \
+	    echo "test result: ok. 1 passed; 0 failed; 0 ignored: the fuzz targets compile"; \
+	else \
+	    echo "test result: ok. 0 passed; 0 failed; 1 ignored: the fuzz targets (no C++ compiler here: apt-get install g++)"; \
+	fi
 
 mpi-test: built ## Its tests, with 2 and 4 ranks
 	@if $(HAS_MPI); then \

@@ -12,6 +12,7 @@ fuzz_target!(|data: &[u8]| {
     let options = ImportOptions {
         unit: Some(Unit::Ns),
         cpu: None,
+        without_causes: false,
     };
     match read(data, "input", &options) {
         // Of another tool, and not packed.

@@ -9,6 +9,7 @@ use sandbag_load::node::{NodeCourse, Cpus, NodesFile, Vocabulary};
 const WORDS: Vocabulary<'_> = Vocabulary {
     methods: &["hogs", "lim"],
     options: &["period", "hog-sync", "lim-variant"],
+    host: "n1",
 };
 
 // Whatever stands in the file: what is accepted keeps the promises of
