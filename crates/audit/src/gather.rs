@@ -175,12 +175,18 @@ impl Gatherer {
                 confidence: audit.design.confidence,
                 comparisons: 1,
             };
-            let effects =
-                verdict::judged_effects(left, &audit.cpus, level, audit.design.tolerance_pct);
+            let judged = |test| {
+                verdict::judged_effects(test, &audit.cpus, level, audit.design.tolerance_pct)
+            };
+            let effects = judged(left);
             // Of a CPU that was lost its own audit knows more than the blocks that all have.
-            let of_lost = test.effects.iter();
-            let of_lost = of_lost.filter(|effect| lost.contains(&effect.cpu));
-            let all = mirrored(&effects).chain(of_lost);
+            let mut of_lost = if lost.is_empty() {
+                Vec::new()
+            } else {
+                judged(test)
+            };
+            of_lost.retain(|effect| lost.contains(&effect.cpu));
+            let all = mirrored(&effects).chain(&of_lost);
             self.cpus.extend(all.map(|effect| {
                 let difference = CpuDifference {
                     host: host.to_owned(),
