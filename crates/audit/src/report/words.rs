@@ -236,8 +236,15 @@ fn undecided_text(audit: &Audit) -> String {
         let all = cpus(test);
         // More time helps no CPU that is gone.
         let is_lost = |cpu: u32| audit.left_out.iter().any(|out| out.cpu == cpu);
-        let is_open = |cpu: &u32| !is_lost(*cpu) && of_cpu(test, *cpu).0 == AuditVerdict::Undecided;
-        let open: Vec<u32> = all.iter().copied().filter(is_open).collect();
+        let is_open = |cpu: &u32| of_cpu(test, *cpu).0 == AuditVerdict::Undecided;
+        let left = all.iter().copied().filter(|cpu| !is_lost(*cpu));
+        let mut open: Vec<u32> = left.collect();
+        if audit.left_out.is_empty() || open.len() > 1 {
+            open.retain(is_open);
+        } else {
+            // One that is left has nothing to be compared with.
+            open.clear();
+        }
         let text = format!("{} on {}", test.name, cpus_words(&open, all.len()));
         (!open.is_empty()).then_some(text)
     };
