@@ -342,8 +342,11 @@ pub fn common_name(words: &[OsString], out: &Path, host: &str) -> Option<&'stati
         } else {
             OsStr::new("-")
         };
-        // A metrics file is read on its host: that every host sees it is certain below `out` only.
-        if *known == "--metrics-file" && !is_below(Path::new(value), out) {
+        // A metrics file is read on its host. That every host sees it is certain below `out`, and
+        // in the directory of the command, if that has `out` as well.
+        let value_path = Path::new(value);
+        let is_beside = value_path.is_relative() && out.is_relative();
+        if *known == "--metrics-file" && !is_beside && !is_below(value_path, out) {
             continue;
         }
         let value = value.to_string_lossy();
@@ -548,5 +551,7 @@ mod tests {
         ] {
             assert_eq!(found(text), None, "{text}");
         }
+        let beside = common_name(&words("load 5 --metrics-file a.prom"), Path::new("r"), "n1");
+        assert_eq!(beside, metrics);
     }
 }
