@@ -16,6 +16,8 @@ use sandbag_run::error::Result;
 use sandbag_ui::units::ASK_LIMIT;
 
 const SETTLE_NS: u64 = 2_000_000_000;
+/// An answer may come this long after the beginning.
+const ANSWERS_NS: u64 = 500_000_000;
 /// The first level is held when what was taken between two boundaries is this close.
 const SETTLED_POINTS: f64 = 5.0;
 
@@ -82,7 +84,8 @@ impl SupervisedRun<'_> {
             start_at_ns.filter(|at| at.next_multiple_of(BOUNDARY_NS) > clock::monotonic());
         // Nothing burns while a start at a given time is still far. A request shortly before it
         // is answered then.
-        for (before_ns, listens) in [(ASK_LIMIT.as_nanos() as u64, true), (SETTLE_NS, false)] {
+        let patience_ns = ASK_LIMIT.as_nanos() as u64 - ANSWERS_NS;
+        for (before_ns, listens) in [(patience_ns, true), (SETTLE_NS, false)] {
             let until = start_at_ns.map_or(0, |at| at.saturating_sub(before_ns));
             self.listen(listens && clock::monotonic() < until);
             while clock::monotonic() < until {
