@@ -223,7 +223,6 @@ fn ctrl_z_stops_the_nodes_of_a_file(place: &MachinePlace) -> Result<()> {
     Ok(())
 }
 
-/// Its progress is not drawn on a terminal that takes nothing, and its profile ends.
 /// As in `tmux new 'sandbag ...'`: it leads the session of its terminal.
 fn ctrl_z_is_nothing_where_no_shell_could_continue_us(place: &MachinePlace) -> Result<()> {
     let script = "exec $SANDBAG load 20 --no-settle --no-out -q -- \
@@ -240,6 +239,7 @@ fn ctrl_z_is_nothing_where_no_shell_could_continue_us(place: &MachinePlace) -> R
     Ok(())
 }
 
+/// Its progress is not drawn on a terminal that takes nothing, and its profile ends.
 fn ctrl_s_does_not_stop_the_load(place: &MachinePlace) -> Result<()> {
     let mut terminal = Terminal::new(
         place,
