@@ -58,14 +58,14 @@ test: prepared unit machine ## Tests of every claim of safety and correctness (r
 	@echo "all test programs passed"
 
 test-all: ## The same, all rounds of them, and with MPI, Prometheus and guests with other kernels
-	@$(MAKE) prepared mpi-built fuzz-built
+	@$(MAKE) prepared mpi-built
 	@# What later tests need is made beside tests that busy CPUs do not fail. The release is
 	@# linked by one thread for 80 s, so it comes first. What cannot be made is skipped or
 	@# reported below.
 	@{ $(TESTED)/guest & images=$$!; \
 	    nice -n -10 $(MAKE) build; made=$$?; wait $$images; exit $$made; } & others=$$!; \
 	    SANDBAG_TEST_ALL=1 $(MAKE) unit; unit=$$?; wait $$others && exit $$unit
-	@SANDBAG_TEST_ALL=1 $(MAKE) mpi-test machine guest package-test
+	@SANDBAG_TEST_ALL=1 $(MAKE) mpi-test machine guest package-test fuzz-built
 	@echo "all test programs passed"
 
 check: ## What to run before a commit: formatting, clippy and unit tests of the crates that changed
