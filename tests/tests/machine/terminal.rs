@@ -16,6 +16,7 @@ cases! { CASES: root;
     a_second_ctrl_c_ends_us_at_once,
     ctrl_c_without_a_command_ends_the_load,
     ctrl_z_and_fg_pause_and_continue,
+    ctrl_z_stops_what_lim_had_stopped,
     ctrl_z_stops_the_nodes_of_a_file,
     ctrl_z_is_nothing_where_no_shell_could_continue_us,
     ctrl_s_does_not_stop_the_load,
@@ -193,6 +194,36 @@ fn ctrl_z_and_fg_pause_and_continue(place: &MachinePlace) -> Result<()> {
     ensure!(said.contains("code 0 end"), "{said}");
     let record = place.record("r")?;
     figure!((1.3..2.6).contains(&record.paused_s), "{record:?}");
+    Ok(())
+}
+
+/// Its release by the node's pause makes the terminal's stop void.
+fn ctrl_z_stops_what_lim_had_stopped(place: &MachinePlace) -> Result<()> {
+    let mut terminal = Terminal::new(
+        place,
+        "$SANDBAG slow --cpus 0 --speed .2 --method lim --no-out -q -- \
+         sh -c 'echo $$ > pid; while ! test -e end; do i=0; \
+         while [ $i -lt 1000 ]; do i=$((i+1)); done; done'; \
+         echo > at-1; sleep 1; fg; echo > at-2; sleep 1; fg; \
+         echo > at-3; sleep 1; fg; echo > at-4; sleep 1; fg; echo code $? end",
+    )?;
+    let command = place.pid("pid")?;
+    let mut all_stand = Vec::new();
+    for turn in 1..=4 {
+        std::thread::sleep(Duration::from_millis(600));
+        terminal.press(CTRL_Z)?;
+        wait_until("the shell", || place.path(&format!("at-{turn}")).exists())?;
+        all_stand.push(wait_until("the command to stand still", || {
+            state_of(command) == Some('T')
+        }));
+        std::thread::sleep(Duration::from_millis(300));
+        ensure!(state_of(command) == Some('T'), "turn {turn}: it runs");
+    }
+    fs::write(place.path("end"), "")?;
+    let said = terminal.finish()?;
+    all_stand.into_iter().collect::<Result<Vec<_>>>()?;
+    ensure!(said.contains("code 0 end"), "{said}");
+    place.as_before()?;
     Ok(())
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getpgid, getpgrp};
+use sandbag_linux::clock;
 use sandbag_linux::process::Process;
-use sandbag_linux::{Root, clock};
 
 use super::SupervisedRun;
 use super::burner::Common;
@@ -185,7 +185,19 @@ impl SupervisedRun<'_> {
         if !tell_command {
             let running = self.command.as_ref().filter(|r| r.ended.is_none());
             let everyone = running.map_or_else(Vec::new, RunningCommand::everyone);
-            stopped.extend(stopped_in_our_group(self.root, everyone));
+            let ours = in_our_group(everyone);
+            let stands = |pid: &u32| {
+                let stat = Process::new(self.root, *pid).stat();
+                stat.is_ok_and(|stat| stat.state == 'T')
+            };
+            for pid in &ours {
+                // Release continued it where its stop made the terminal's wait, which is void then.
+                if !stop_first && !stands(pid) {
+                    signal_to(*pid, Signal::SIGTSTP);
+                    stopped.insert(*pid);
+                }
+            }
+            stopped.extend(ours.into_iter().filter(stands));
         }
         self.keep_notes(common, from_ns / BOUNDARY_NS);
         self.observer.paused();
@@ -273,13 +285,11 @@ impl SupervisedRun<'_> {
     }
 }
 
-/// Those of some processes that stand still and are in our process group, which a terminal stops
-/// as a whole, and a shell continues.
-fn stopped_in_our_group(root: &Root, mut pids: Vec<u32>) -> Vec<u32> {
+/// Those of some processes that are in our process group, which a terminal stops as a whole, and
+/// a shell continues.
+fn in_our_group(mut pids: Vec<u32>) -> Vec<u32> {
     pids.retain(|pid| {
-        let stat = Process::new(root, *pid).stat();
-        stat.is_ok_and(|stat| stat.state == 'T')
-            && getpgid(Some(Pid::from_raw(pid.cast_signed()))).is_ok_and(|group| group == getpgrp())
+        getpgid(Some(Pid::from_raw(pid.cast_signed()))).is_ok_and(|group| group == getpgrp())
     });
     pids
 }
@@ -300,7 +310,6 @@ fn end_without_command(end: Option<RunEnd>, had_command: bool) -> RunEnd {
 mod tests {
     use std::os::unix::process::CommandExt as _;
     use std::process::{Child, Command};
-    use std::time::Duration;
 
     use super::*;
 
@@ -314,28 +323,17 @@ mod tests {
     }
 
     #[test]
-    fn who_was_stopped_in_our_process_group_is_continued_with_us() {
+    fn only_who_is_in_our_process_group_is_continued_with_us() {
         let sleeper = |group: Option<i32>| {
             let mut command = Command::new("sleep");
             command.arg("600");
             group.map(|group| command.process_group(group));
             command.spawn().unwrap()
         };
-        // Two that the terminal stops with us, of which one goes on; one of a shell with job
-        // control of its own.
-        let mut sleepers = [sleeper(None), sleeper(None), sleeper(Some(0))];
-        let [ours, running, other] = sleepers.each_ref().map(Child::id);
-        let root = Root::default();
-        let states =
-            || [ours, running, other].map(|pid| Process::new(&root, pid).stat().map(|s| s.state));
-        for pid in [ours, other] {
-            signal_to(pid, Signal::SIGSTOP);
-        }
-        let all_stand = || matches!(states(), [Ok('T'), _, Ok('T')]);
-        while !all_stand() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let found = stopped_in_our_group(&root, vec![ours, running, other]);
+        // One that the terminal stops with us; one of a shell with job control of its own.
+        let mut sleepers = [sleeper(None), sleeper(Some(0))];
+        let [ours, other] = sleepers.each_ref().map(Child::id);
+        let found = in_our_group(vec![ours, other]);
         for sleeper in &mut sleepers {
             sleeper.kill().unwrap();
             sleeper.wait().unwrap();
