@@ -204,8 +204,8 @@ fn ctrl_z_stops_what_lim_had_stopped(place: &MachinePlace) -> Result<()> {
         "$SANDBAG slow --cpus 0 --speed .2 --method lim --no-out -q -- \
          sh -c 'echo $$ > pid; while ! test -e end; do i=0; \
          while [ $i -lt 1000 ]; do i=$((i+1)); done; done'; \
-         echo > at-1; sleep 1; fg; echo > at-2; sleep 1; fg; \
-         echo > at-3; sleep 1; fg; echo > at-4; sleep 1; fg; echo code $? end",
+         for_word() { echo > at-$1; while ! test -e go-$1; do sleep 0.05; done; }; \
+         for_word 1; fg; for_word 2; fg; for_word 3; fg; for_word 4; fg; echo code $? end",
     )?;
     let command = place.pid("pid")?;
     let mut all_stand = Vec::new();
@@ -218,6 +218,8 @@ fn ctrl_z_stops_what_lim_had_stopped(place: &MachinePlace) -> Result<()> {
         }));
         std::thread::sleep(Duration::from_millis(300));
         ensure!(state_of(command) == Some('T'), "turn {turn}: it runs");
+        fs::write(place.path(&format!("go-{turn}")), "")?;
+        wait_until("the command to go on", || state_of(command) != Some('T'))?;
     }
     fs::write(place.path("end"), "")?;
     let said = terminal.finish()?;
