@@ -173,12 +173,11 @@ fn ctrl_c_without_a_command_ends_the_load(place: &MachinePlace) -> Result<()> {
     Ok(())
 }
 
-fn ctrl_z_and_fg_pause_and_continue(place: &MachinePlace) -> Result<()> {
-    let mut terminal = Terminal::new(
-        place,
-        "$SANDBAG load 50 --cpus 0 --out r -q -- sh -c 'echo $$ > pid; exec sleep 2'; \
-         echo stopped $? now; sleep 1.5; fg; echo code $? end",
-    )?;
+/// Runs it in front, presses Ctrl-Z once its command runs, and lets it go on after 1.5 s; the
+/// record in `report` has the pause.
+fn pauses(place: &MachinePlace, words: &str, report: &str) -> Result<()> {
+    let script = format!("$SANDBAG {words}; echo stopped $? now; sleep 1.5; fg; echo code $? end");
+    let mut terminal = Terminal::new(place, &script)?;
     let command = place.pid("pid")?;
     std::thread::sleep(Duration::from_millis(700));
     terminal.press(CTRL_Z)?;
@@ -192,9 +191,15 @@ fn ctrl_z_and_fg_pause_and_continue(place: &MachinePlace) -> Result<()> {
     let mut stops = ["stopped 148 now", "stopped 147 now"].iter();
     ensure!(stops.any(|stop| said.contains(stop)), "{said}");
     ensure!(said.contains("code 0 end"), "{said}");
-    let record = place.record("r")?;
+    let record = place.record(report)?;
     figure!((1.3..2.6).contains(&record.paused_s), "{record:?}");
+    place.as_before()?;
     Ok(())
+}
+
+fn ctrl_z_and_fg_pause_and_continue(place: &MachinePlace) -> Result<()> {
+    let words = "load 50 --cpus 0 --out r -q -- sh -c 'echo $$ > pid; exec sleep 2'";
+    pauses(place, words, "r")
 }
 
 /// Its release by the node's pause makes the terminal's stop void.
@@ -234,26 +239,7 @@ fn ctrl_z_stops_the_nodes_of_a_file(place: &MachinePlace) -> Result<()> {
     let text = "[[node]]\nname = \"a\"\ncpus = 0\nspeed = 0.5\n\
                 command = [\"sh\", \"-c\", \"echo $$ > pid; exec sleep 3\"]\n";
     fs::write(place.path("n.toml"), text)?;
-    let mut terminal = Terminal::new(
-        place,
-        "$SANDBAG slow n.toml --out r -q; echo stopped $? now; sleep 1.5; fg; echo code $? end",
-    )?;
-    let command = place.pid("pid")?;
-    std::thread::sleep(Duration::from_millis(700));
-    terminal.press(CTRL_Z)?;
-    let stopped = wait_until("the stop", || {
-        let mut all = place.ours(Role::Supervisor).into_iter().chain([command]);
-        all.all(|pid| state_of(pid) == Some('T'))
-    });
-    let said = terminal.finish()?;
-    stopped?;
-    let mut stops = ["stopped 148 now", "stopped 147 now"].iter();
-    ensure!(stops.any(|stop| said.contains(stop)), "{said}");
-    ensure!(said.contains("code 0 end"), "{said}");
-    let record = place.record("r/a")?;
-    figure!((1.3..2.6).contains(&record.paused_s), "{record:?}");
-    place.as_before()?;
-    Ok(())
+    pauses(place, "slow n.toml --out r -q", "r/a")
 }
 
 /// As in `tmux new 'sandbag ...'`: it leads the session of its terminal.
