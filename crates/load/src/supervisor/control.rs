@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 
-use sandbag_linux::clock;
+use sandbag_linux::{CpuList, clock};
 
 use super::SupervisedRun;
 use super::cpu::LoadedCpu;
@@ -78,14 +78,7 @@ impl NodeControl {
         } = self;
         let limits = (&*machine, *method, *slowest, *together);
         server.turn(&mut |peer, request| match request {
-            Request::Status => Reply::Status(Status {
-                name: name.to_string(),
-                pid: std::process::id(),
-                cpus: speeds.cpus().to_string(),
-                speeds: run.speeds(),
-                method: (*method).to_owned(),
-                members: run.members(),
-            }),
+            Request::Status => status((name, method), speeds.cpus(), run.speeds(), run.members()),
             Request::Set { .. } | Request::Admit { .. } if run.load_ended_ns.is_some() => {
                 error("its time (-d) is over: its CPUs are at full speed".to_owned())
             }
@@ -139,21 +132,15 @@ impl NodeControl {
             ..
         } = self;
         server.turn(&mut |_, request| match request {
-            Request::Status => Reply::Status(Status {
-                name: name.to_string(),
-                pid: std::process::id(),
-                cpus: speeds.cpus().to_string(),
-                speeds: speeds
-                    .iter()
-                    .map(|(cpu, asked)| CpuSpeed {
-                        cpu,
-                        asked,
-                        got: None,
-                    })
-                    .collect(),
-                method: (*method).to_owned(),
-                members: members.to_vec(),
-            }),
+            Request::Status => {
+                let asked = |(cpu, asked)| CpuSpeed {
+                    cpu,
+                    asked,
+                    got: None,
+                };
+                let now = speeds.iter().map(asked).collect();
+                status((name, method), speeds.cpus(), now, members.to_vec())
+            }
             Request::Stop => {
                 stop = true;
                 Reply::Stopping
@@ -162,6 +149,22 @@ impl NodeControl {
         });
         stop
     }
+}
+
+fn status(
+    (name, method): (&NodeName, &str),
+    cpus: CpuList,
+    speeds: Vec<CpuSpeed>,
+    members: Vec<u32>,
+) -> Reply {
+    Reply::Status(Status {
+        name: name.to_string(),
+        pid: std::process::id(),
+        cpus: cpus.to_string(),
+        speeds,
+        method: method.to_owned(),
+        members,
+    })
 }
 
 /// To what cannot be done before the run begins.
