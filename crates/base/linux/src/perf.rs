@@ -16,6 +16,8 @@
 //!
 //! Source: perf_event_open(2), include/uapi/linux/perf_event.h.
 
+mod idle_timers;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -24,6 +26,7 @@ use std::path::{Path, PathBuf};
 
 use crate::clock::{self, Nanos};
 use crate::{CpuList, Error, Result};
+pub use idle_timers::IdleTimers;
 
 const TYPE_SOFTWARE: u32 = 1;
 const SAMPLE_IP: u64 = 1;
@@ -34,8 +37,7 @@ const COUNT_SW_CPU_MIGRATIONS: u64 = 4;
 const FLAG_PID_CGROUP: libc::c_ulong = 1 << 2;
 const FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
 
-/// The first published form of `struct perf_event_attr`
-/// (`PERF_ATTR_SIZE_VER0`), which every kernel accepts.
+/// The form of `struct perf_event_attr` that has a clock (`PERF_ATTR_SIZE_VER3`, Linux 4.1).
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -49,9 +51,14 @@ struct Attributes {
     wakeup_events: u32,
     breakpoint_type: u32,
     config1: u64,
+    config2: u64,
+    branch_sample_type: u64,
+    sample_regs_user: u64,
+    sample_stack_user: u32,
+    clockid: i32,
 }
 
-const _: () = assert!(size_of::<Attributes>() == 64);
+const _: () = assert!(size_of::<Attributes>() == 96);
 
 /// Counters of one group, one per CPU (and one file descriptor each).
 #[derive(Debug)]

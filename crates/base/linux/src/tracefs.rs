@@ -81,6 +81,17 @@ impl TraceFs {
         Ok(names.filter_map(|name| name.into_string().ok()).collect())
     }
 
+    /// The number of an event, by which perf events know it.
+    ///
+    /// # Errors
+    /// [`Error::Read`] where the kernel has no such event.
+    pub fn event_id(&self, system: &str, name: &str) -> Result<u16> {
+        let path = self.dir.join("events").join(system).join(name).join("id");
+        let text = fs::read_to_string(&path).map_err(Error::read(&path))?;
+        let id = text.trim().parse();
+        id.map_err(|_| Error::parse(&path, "a number", &text))
+    }
+
     /// Makes an instance. It traces nothing yet, and its buffers, which the
     /// kernel makes of its usual size, are as small as can be.
     pub fn make(self, name: &str) -> Result<Instance> {
