@@ -22,9 +22,18 @@ pub fn noise_text(measured: InjectorNoise) -> String {
         0 => String::new(),
         p90_ns => format!("; from idle by {} (p90)", ns(p90_ns)),
     };
+    let limit = match (measured.late_ns, measured.late_idle_ns) {
+        (0, _) => String::new(),
+        (late_ns, 0) => format!("; events are late beyond {}", ns(late_ns)),
+        (late_ns, idle_ns) => format!(
+            "; events are late beyond {}, on an idle CPU beyond {}",
+            ns(late_ns),
+            ns(idle_ns)
+        ),
+    };
     format!(
         "injecting costs {} (nothing shorter can be injected), the timer's least interval is {}, \
-         wake-ups are late by {} (p50), {} (p90), {} (p99), {} at most{from_idle}",
+         wake-ups are late by {} (p50), {} (p90), {} (p99), {} at most{from_idle}{limit}",
         ns(measured.overhead_ns),
         ns(measured.least_interval_ns),
         ns(measured.wake_p50_ns),

@@ -5,8 +5,9 @@ use std::io::{self, Read as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
 use sandbag_linux::clock::{monotonic, sleep_until, thread_cpu};
+use sandbag_linux::perf::IdleTimers;
 use sandbag_linux::sched::{self, Attributes};
-use sandbag_linux::{CpuList, Error};
+use sandbag_linux::{CpuList, Error, Root};
 use sandbag_run::child;
 use serde::{Deserialize, Serialize};
 
@@ -61,14 +62,17 @@ pub fn run(setup: &InjectorSetup) -> Result<(), Error> {
     if !gate_opens() {
         return Ok(());
     }
-    if let Err(error) = take_place(setup, &board) {
-        let errno = error.errno().unwrap_or(libc::EIO);
-        board.set_state(InjectorState::Failed(errno));
-        return Err(error);
-    }
+    let idle_timers = match take_place(setup, &board) {
+        Ok(timers) => timers,
+        Err(error) => {
+            let errno = error.errno().unwrap_or(libc::EIO);
+            board.set_state(InjectorState::Failed(errno));
+            return Err(error);
+        }
+    };
     if gate_opens() {
         board.set_state(InjectorState::Running);
-        let state = inject(&board, setup, board.orders());
+        let state = inject(&board, setup, board.orders(), idle_timers.as_ref());
         board.set_state(state);
     }
     Ok(())
@@ -78,7 +82,8 @@ fn gate_opens() -> bool {
     matches!(io::stdin().read(&mut [0]), Ok(1))
 }
 
-fn take_place(setup: &InjectorSetup, board: &Board) -> Result<(), Error> {
+/// Returns the timers that expire while the CPU is idle, where they can be seen.
+fn take_place(setup: &InjectorSetup, board: &Board) -> Result<Option<IdleTimers>, Error> {
     sched::set_least_timer_slack();
     // SAFETY: no pointers. A refusal (RLIMIT_MEMLOCK) costs exactness under
     // memory pressure and nothing else.
@@ -86,6 +91,8 @@ fn take_place(setup: &InjectorSetup, board: &Board) -> Result<(), Error> {
     // Now, as moving a task into a group with a cpuset resets its affinity
     // (kernels before 6.2).
     sched::set_affinity(0, &CpuList::from_iter([setup.cpu]))?;
+    // Before anything is measured: it is a part of each wake-up of an idle CPU.
+    let idle_timers = IdleTimers::open(&Root::default(), setup.cpu).ok();
     let beside = |real_time| {
         GapSpinner::start(real_time).map_err(|cause| Error::Call {
             call: "clone",
@@ -115,10 +122,13 @@ fn take_place(setup: &InjectorSetup, board: &Board) -> Result<(), Error> {
         }
         sched::set_attributes(0, Attributes::Fifo { priority: own })?;
     }
-    measured.idle_wake_p90_ns = wake_from_idle();
+    let (idle_wake_p90_ns, seen) = wake_from_idle(idle_timers.as_ref());
+    measured.idle_wake_p90_ns = idle_wake_p90_ns;
+    let idle_timers = idle_timers.filter(|_| seen);
+    measured.set_limits(idle_timers.is_some());
     board.set_measured(measured);
     board.set_state(InjectorState::Ready);
-    Ok(())
+    Ok(idle_timers)
 }
 
 /// The kernel's own watchdog (getrlimit(2)).
@@ -142,7 +152,12 @@ pub const STOOD_NS: u64 = 100_000_000;
 /// has passed since it was due, less the switch back, however late the injector is.
 /// An ordinary task may have to wait for the CPU while others run, and counts from
 /// its own start.
-fn inject(board: &Board, setup: &InjectorSetup, orders: Orders) -> InjectorState {
+fn inject(
+    board: &Board,
+    setup: &InjectorSetup,
+    orders: Orders,
+    idle_timers: Option<&IdleTimers>,
+) -> InjectorState {
     let mut limit = Limit::default();
     let mut begin_ns = orders.begin_ns;
     let mut first = true;
@@ -150,7 +165,6 @@ fn inject(board: &Board, setup: &InjectorSetup, orders: Orders) -> InjectorState
     // What was due before this was due while we did not run.
     let mut stood_until_ns = 0;
     let measured = board.measured();
-    let away_ns = measured.latest_ns();
     let tail_ns = orders.overhead_ns.saturating_sub(orders.lead_ns);
     loop {
         for place in 0..orders.events {
@@ -163,6 +177,9 @@ fn inject(board: &Board, setup: &InjectorSetup, orders: Orders) -> InjectorState
                 return InjectorState::Displaced;
             }
             let late_ns = start_ns.saturating_sub(due_ns);
+            // The timer, which may be early, expired while the CPU was.
+            let timer_ns = due_ns - orders.early_ns.max(0).unsigned_abs();
+            let was_idle = || idle_timers.is_some_and(|timers| timers.last() >= timer_ns);
             let behind = due_ns < free_ns.max(stood_until_ns);
             if late_ns > STOOD_NS && !behind {
                 board.add_stood(late_ns);
@@ -172,7 +189,7 @@ fn inject(board: &Board, setup: &InjectorSetup, orders: Orders) -> InjectorState
                 late if late > MISSED_NS => EventFate::Missed,
                 _ if due_ns < stood_until_ns => EventFate::Away,
                 _ if due_ns < free_ns => EventFate::Behind,
-                late if late > away_ns => EventFate::Away,
+                late if measured.is_late(late, was_idle) => EventFate::Away,
                 _ => EventFate::Injected,
             };
             let allowed_ns = match what {
@@ -363,7 +380,7 @@ mod tests {
         board.order(orders, events);
         // However late they are.
         board.set_measured(InjectorNoise {
-            wake_p99_ns: u64::MAX,
+            late_ns: u64::MAX,
             ..InjectorNoise::default()
         });
         let setup = InjectorSetup {
@@ -375,7 +392,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 sched::set_affinity(0, &CpuList::from_iter([cpu])).unwrap();
-                let state = inject(&board, &setup, board.orders());
+                let state = inject(&board, &setup, board.orders(), None);
                 assert_eq!(state, InjectorState::Ended);
                 assert!(monotonic() >= orders.begin_ns + orders.length_ns);
             });

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use sandbag_linux::clock::{monotonic, sleep_until};
+use sandbag_linux::perf::IdleTimers;
 use sandbag_linux::sched::{self, Attributes};
 use sandbag_stats::{chance, quantile};
 
@@ -110,16 +111,20 @@ pub fn is_crowded(measured: InjectorNoise) -> bool {
 }
 
 /// The 90th percentile of the wake-ups of a CPU that nothing else wants, ns: it has to leave
-/// its idle state first, and a virtual CPU has to be scheduled by the host. Measured for 0.45 s.
-pub fn wake_from_idle() -> u64 {
-    let wake = |n| {
+/// its idle state first, and a virtual CPU has to be scheduled by the host. And whether the
+/// timers show one of them to be such. Measured for 0.45 s.
+pub fn wake_from_idle(idle_timers: Option<&IdleTimers>) -> (u64, bool) {
+    let mut seen = false;
+    let mut wake = |n| {
         let deadline = monotonic() + IDLE_NS + chance::draw(0, 1, n, IDLE_NS);
         sleep_until(deadline);
-        monotonic().saturating_sub(deadline)
+        let late = monotonic().saturating_sub(deadline);
+        seen |= idle_timers.is_some_and(|timers| timers.last() >= deadline);
+        late
     };
-    let mut late: Vec<u64> = (0..IDLE_WAKES as u64).map(wake).collect();
+    let mut late: Vec<u64> = (0..IDLE_WAKES as u64).map(&mut wake).collect();
     late.sort_unstable();
-    quantile(&late, 90.0).unwrap_or_default()
+    (quantile(&late, 90.0).unwrap_or_default(), seen)
 }
 
 /// Measures, for 0.1 s.
@@ -166,9 +171,9 @@ pub fn measure(beside: GapSpinner) -> InjectorNoise {
         wake_p90_ns: late(90.0),
         wake_p99_ns: late(99.0),
         wake_most_ns: late(100.0),
-        idle_wake_p90_ns: 0,
         wakes: WAKES as u64,
         seen: lost.len() as u64,
+        ..InjectorNoise::default()
     }
 }
 
@@ -259,6 +264,7 @@ mod tests {
         assert!(measured.wake_p50_ns <= measured.wake_p99_ns);
         assert!(measured.wake_p99_ns <= measured.wake_most_ns);
         assert!(measured.least_interval_ns >= NEAR_NS);
-        assert!(wake_from_idle() > 0);
+        let (p90_ns, seen) = wake_from_idle(None);
+        assert!(p90_ns > 0 && !seen);
     }
 }

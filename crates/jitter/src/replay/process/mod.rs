@@ -85,6 +85,13 @@ pub struct InjectorNoise {
     /// The same where no task spins: of a CPU that is idle. 0 if it was not measured.
     #[serde(default)]
     pub idle_wake_p90_ns: u64,
+    /// Events are late beyond this. See [`Self::set_limits`].
+    #[serde(default)]
+    pub late_ns: u64,
+    /// Events that were due while the CPU was idle are late beyond this. 0 where it cannot be
+    /// seen whether it was.
+    #[serde(default)]
+    pub late_idle_ns: u64,
     /// Number of wake-ups.
     pub wakes: u64,
     /// Wake-ups that the other task saw.
@@ -92,18 +99,26 @@ pub struct InjectorNoise {
 }
 
 /// An event is late beyond this many times the 99th percentile of the wake-ups beside a busy
-/// task, and ...
+/// task, or, on a CPU that was idle, the 90th percentile of those of an idle CPU. The latter
+/// change: events were up to 11 times as late as that (docs/results/jitter/idle.md).
 const TIMES_USUAL: u64 = 10;
-/// ... this many times the 90th percentile of those of an idle CPU. Of 960 events 50 ms apart
-/// on idle virtual CPUs, whose 90th percentile was 108 us, the latest was late by 213 us.
-const TIMES_IDLE: u64 = 3;
 
 impl InjectorNoise {
-    /// Events that are later than this have been kept off the CPU, ns. Which of the two kinds
-    /// of wake-up an event has cannot be seen, so the larger limit holds.
-    pub fn latest_ns(&self) -> u64 {
+    /// Sets the limits beyond which events have been kept off the CPU. `sees_idle`: it is known
+    /// of each event whether the CPU was idle when it was due. If not, the larger one holds.
+    pub fn set_limits(&mut self, sees_idle: bool) {
         let busy_ns = self.wake_p99_ns.saturating_mul(TIMES_USUAL);
-        busy_ns.max(self.idle_wake_p90_ns.saturating_mul(TIMES_IDLE))
+        let idle_ns = busy_ns.max(self.idle_wake_p90_ns.saturating_mul(TIMES_USUAL));
+        (self.late_ns, self.late_idle_ns) = if sees_idle {
+            (busy_ns, idle_ns)
+        } else {
+            (idle_ns, 0)
+        };
+    }
+
+    /// Whether an event that began so late had been kept off the CPU.
+    pub fn is_late(&self, late_ns: u64, was_idle: impl FnOnce() -> bool) -> bool {
+        late_ns > self.late_ns && (late_ns > self.late_idle_ns || !was_idle())
     }
 }
 
@@ -141,15 +156,43 @@ mod tests {
 
     #[test]
     fn an_event_may_be_as_late_as_an_idle_cpu_wakes_up() {
-        let measured = |wake_p99_ns, idle_wake_p90_ns| InjectorNoise {
-            wake_p99_ns,
-            idle_wake_p90_ns,
-            ..InjectorNoise::default()
+        let limits = |wake_p99_ns, idle_wake_p90_ns, sees_idle| {
+            let mut noise = InjectorNoise {
+                wake_p99_ns,
+                idle_wake_p90_ns,
+                ..InjectorNoise::default()
+            };
+            noise.set_limits(sees_idle);
+            (noise.late_ns, noise.late_idle_ns)
         };
         // A virtual CPU, one that never sleeps, and one whose host is busy.
-        assert_eq!(measured(5_500, 108_000).latest_ns(), 324_000);
-        assert_eq!(measured(5_500, 6_000).latest_ns(), 55_000);
-        assert_eq!(measured(2_000_000, 900_000).latest_ns(), 20_000_000);
-        assert_eq!(measured(u64::MAX, 1).latest_ns(), u64::MAX);
+        assert_eq!(limits(5_500, 108_000, true), (55_000, 1_080_000));
+        assert_eq!(limits(5_500, 108_000, false), (1_080_000, 0));
+        assert_eq!(limits(5_500, 5_000, false), (55_000, 0));
+        assert_eq!(limits(5_500, 5_000, true), (55_000, 55_000));
+        assert_eq!(limits(2_000_000, 900_000, false), (20_000_000, 0));
+        assert_eq!(limits(u64::MAX, 1, false), (u64::MAX, 0));
+    }
+
+    #[test]
+    fn a_late_event_is_one_of_a_busy_cpu_or_far_later() {
+        let mut noise = InjectorNoise {
+            wake_p99_ns: 5,
+            idle_wake_p90_ns: 100,
+            ..InjectorNoise::default()
+        };
+        for (sees_idle, late_ns, idle, is_late) in [
+            (true, 50, false, false),
+            (true, 51, false, true),
+            (true, 51, true, false),
+            (true, 1000, true, false),
+            (true, 1001, true, true),
+            (false, 1000, false, false),
+            (false, 1001, true, true),
+        ] {
+            noise.set_limits(sees_idle);
+            let found = noise.is_late(late_ns, || sees_idle && idle);
+            assert_eq!(found, is_late, "{sees_idle} {late_ns} {idle}");
+        }
     }
 }
