@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use sandbag_linux::{Root, interrupt, machine};
 use sandbag_ui::BadInput;
-use sandbag_ui::failure::Result;
+use sandbag_ui::failure::{Failure, Result};
 
 use crate::clocks::{ClockState, Exchange, Offset, wall_ns};
 use crate::exchange::{
@@ -27,6 +27,8 @@ const FIRST_LOOK: Duration = Duration::from_millis(50);
 const UNHEARD: Duration = Duration::from_secs(1);
 /// Who has heard of rank 0 waits for its word for this much longer.
 const HEARD: Duration = Duration::from_secs(5);
+/// Rank 0 tries for this long to write what all wait for.
+const LAST_WORD: Duration = Duration::from_millis(500);
 /// From the agreement to the start: two seconds in which the first level is held, and time to
 /// read the plan.
 const AHEAD_MS: f64 = 2500.0;
@@ -105,6 +107,30 @@ impl Member {
     }
 }
 
+/// What could not be written for now: a shared file system may be full, or its server away.
+#[derive(Default)]
+struct Unwritten(Option<Failure>);
+
+impl Unwritten {
+    /// Whether it was written.
+    ///
+    /// # Errors
+    /// It never can be: waiting does not help.
+    fn bear(&mut self, written: Result<()>) -> Result<bool> {
+        match written {
+            Ok(()) => self.0 = None,
+            Err(error) if is_lasting(&error) => return Err(error),
+            Err(error) => self.0 = Some(error),
+        }
+        Ok(self.0.is_none())
+    }
+}
+
+fn is_lasting(error: &Failure) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.io_kind(), Some(PermissionDenied | ReadOnlyFilesystem))
+}
+
 /// Who was met so far, and the best exchange with each.
 struct Met {
     note: MemberNote,
@@ -141,11 +167,13 @@ impl Met {
 ///
 /// # Errors
 /// Ranks are missing after `patience`, two are on one host, or a version differs. The others read why.
+/// The directory can never be written, or cannot for so long.
 pub fn lead(member: &Member, place: &MeetingPlace, patience: Duration) -> Result<LeaderNote> {
     let mut note = member.leader_note();
     let until = Instant::now() + patience;
     let mut met: Vec<Option<Met>> = (0..member.ranks).map(|_| None).collect();
     let first_ns = wall_ns();
+    let mut unwritten = Unwritten::default();
     let outcome = loop {
         if let Err(error) = interrupt::check() {
             break Err((error.into(), "it was interrupted".to_owned()));
@@ -157,7 +185,13 @@ pub fn lead(member: &Member, place: &MeetingPlace, patience: Duration) -> Result
         }
         note.at_ns = wall_ns();
         note.beat += 1;
-        place.write_leader(&note)?;
+        if !unwritten.bear(place.write_leader(&note))? && Instant::now() < until {
+            std::thread::sleep(LOOK);
+            continue;
+        }
+        if let Some(error) = unwritten.0 {
+            return Err(error);
+        }
         for rank in 1..member.ranks {
             let answer = place
                 .member(rank)
@@ -202,7 +236,7 @@ pub fn lead(member: &Member, place: &MeetingPlace, patience: Duration) -> Result
         }
         if Instant::now() >= until {
             let why = absent(member, &met, patience);
-            break Err((sandbag_ui::Failure::text(why.clone()), why));
+            break Err((Failure::text(why.clone()), why));
         }
         std::thread::sleep(LOOK);
     };
@@ -218,19 +252,24 @@ pub fn lead(member: &Member, place: &MeetingPlace, patience: Duration) -> Result
     };
     note.beat += 1;
     note.at_ns = wall_ns();
-    place.write_leader(&note)?;
-    outcome.map(|()| note)
+    let until = Instant::now() + LAST_WORD;
+    while !unwritten.bear(place.write_leader(&note))? && Instant::now() < until {
+        std::thread::sleep(LOOK);
+    }
+    outcome.and(unwritten.0.map_or(Ok(note), Err))
 }
 
 /// Another rank: answers until there is a plan with it.
 ///
 /// # Errors
-/// Nothing is heard of rank 0, or it ended the experiment.
+/// Nothing is heard of rank 0, or it ended the experiment; the directory can never be written, or
+/// cannot for so long.
 pub fn follow(member: &Member, place: &MeetingPlace, patience: Duration) -> Result<LeaderNote> {
     let until = Instant::now() + patience;
     let mut last = None;
     let mut said_at: Option<Instant> = None;
     let mut before = None;
+    let mut unwritten = Unwritten::default();
     loop {
         interrupt::check()?;
         let leader = place.leader();
@@ -250,19 +289,21 @@ pub fn follow(member: &Member, place: &MeetingPlace, patience: Duration) -> Resu
             let is_mine = is_answered || before.as_ref() != Some(&leader.nonce);
             if let Some(end) = leader.end.as_ref().filter(|_| is_mine) {
                 let text = format!("{} (rank {}): {}", end.host, end.rank, end.why);
-                return Err(sandbag_ui::Failure::text(text));
+                return Err(Failure::text(text));
             }
             let is_open = leader.plan.is_none() && leader.end.is_none();
             let key = (leader.nonce.clone(), leader.at_ns);
             if is_open && last.as_ref() != Some(&key) {
-                place.write_member(&member.answer(&leader, read_ns))?;
-                last = Some(key);
+                let written = place.write_member(&member.answer(&leader, read_ns));
+                if unwritten.bear(written)? {
+                    last = Some(key);
+                }
             }
         } else if last.is_none() && said_at.is_none_or(|at| at.elapsed() > UNHEARD) {
             // An NFS client may keep that a file is not there for as long as the attributes of
             // its directory (acdirmin, 30 s), unless it changes the directory itself. Rank 0
-            // passes over this. A directory that is full or away for a moment ends no wait.
-            let _ = place.write_member(&member.unheard());
+            // passes over this.
+            unwritten.bear(place.write_member(&member.unheard()))?;
             said_at = Some(Instant::now());
         }
         // Rank 0 knows who is missing, and is about to say it.
@@ -272,6 +313,9 @@ pub fn follow(member: &Member, place: &MeetingPlace, patience: Duration) -> Resu
             Duration::ZERO
         };
         if Instant::now() >= until + more {
+            if let Some(error) = unwritten.0 {
+                return Err(error);
+            }
             let text = format!(
                 "rank {} on {} waited {} s for rank 0: is --out the same directory on all hosts, and \
                  was sandbag started on all of them?",
@@ -279,7 +323,7 @@ pub fn follow(member: &Member, place: &MeetingPlace, patience: Duration) -> Resu
                 member.host,
                 patience.as_secs()
             );
-            return Err(sandbag_ui::Failure::text(text));
+            return Err(Failure::text(text));
         }
         std::thread::sleep(if last.is_some() { LOOK } else { FIRST_LOOK });
     }

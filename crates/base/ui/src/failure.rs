@@ -134,14 +134,18 @@ impl Failure {
         std::iter::successors(Some(error), |error| error.source())
     }
 
+    fn io_errors(&self) -> impl Iterator<Item = &std::io::Error> {
+        self.causes().filter_map(|cause| cause.downcast_ref())
+    }
+
+    /// The kind of the error of input or output that caused it.
+    pub fn io_kind(&self) -> Option<std::io::ErrorKind> {
+        self.io_errors().next().map(std::io::Error::kind)
+    }
+
     /// Whether a file exists that was not to be replaced.
     fn is_taken(&self) -> bool {
-        let io = |cause: &(dyn std::error::Error + 'static)| {
-            cause
-                .downcast_ref::<std::io::Error>()
-                .is_some_and(NameTaken::is_cause)
-        };
-        self.causes().any(io)
+        self.io_errors().any(NameTaken::is_cause)
     }
 
     /// The context, the error and its causes, the outermost first.

@@ -149,9 +149,44 @@ fn a_directory_that_is_away_for_a_moment_ends_no_wait() {
     let dir = tempfile::tempdir().unwrap();
     let place = MeetingPlace::in_dir(dir.path()).unwrap();
     let (meeting, away) = (dir.path().join("meeting"), dir.path().join("away"));
-    std::fs::rename(meeting, away).unwrap();
-    let told = follow(&member(1, 2, "b"), &place, Duration::from_millis(10)).unwrap_err();
-    assert!(told.line().contains("for rank 0"), "{}", told.line());
+    let members = [member(0, 2, "a"), member(1, 2, "b")];
+    std::fs::rename(&meeting, &away).unwrap();
+    for one in &members {
+        let short = Duration::from_millis(10);
+        let told = match one.rank {
+            0 => lead(one, &place, short),
+            _ => follow(one, &place, short),
+        };
+        let told = told.unwrap_err().line();
+        assert!(told.contains("No such file"), "{told}");
+    }
+    let long = Duration::from_secs(60);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(300));
+            std::fs::rename(&away, &meeting).unwrap();
+        });
+        let leader = scope.spawn(|| lead(&members[0], &place, long));
+        let followed = follow(&members[1], &place, long).unwrap();
+        assert_eq!(leader.join().unwrap().unwrap(), followed);
+    });
+}
+
+#[test]
+fn who_may_never_write_does_not_wait() {
+    use std::io::{Error, ErrorKind};
+    let mut unwritten = Unwritten::default();
+    for (kind, lasts) in [
+        (ErrorKind::StorageFull, false),
+        (ErrorKind::StaleNetworkFileHandle, false),
+        (ErrorKind::ReadOnlyFilesystem, true),
+        (ErrorKind::PermissionDenied, true),
+    ] {
+        let told = Failure::from(Error::from(kind)).context("meeting/1.json");
+        assert_eq!(unwritten.bear(Err(told)).is_err(), lasts, "{kind}");
+        assert!(unwritten.0.is_some());
+    }
+    assert!(unwritten.bear(Ok(())).unwrap() && unwritten.0.is_none());
 }
 
 #[test]
