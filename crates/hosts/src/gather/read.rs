@@ -190,6 +190,15 @@ pub(super) fn experiment(dir: &Path) -> Result<Gathered> {
         }
         host.start_ms = begins.get(&host.host).map(|ns| (ns - first) as f64 / 1e6);
         let path = dir.join(&host.host);
+        // Of a host without a record only the file itself says when.
+        let is_old = !begins.contains_key(&host.host)
+            && start.is_some_and(|start| {
+                let at = written_at(&path.join(ACHIEVED_CSV));
+                at.is_some_and(|at| at.as_nanosecond() + EARLIER_NS < start.as_nanosecond())
+            });
+        if is_old {
+            continue;
+        }
         host.course = course(&path, longest_s, host.tolerance.window_points);
     }
     let early_end = known.and_then(|one| {
@@ -245,8 +254,7 @@ fn last_sign(dir: &Path, experiment: &Experiment) -> Option<EarlyEnd> {
     if !experiment.ends.is_empty() {
         return None;
     }
-    let written = fs::metadata(dir.join("meeting/leader.json")).and_then(|meta| meta.modified());
-    let at = jiff::Timestamp::try_from(written.ok()?).ok()?;
+    let at = written_at(&dir.join("meeting/leader.json"))?;
     Some(EarlyEnd {
         rank: first.rank,
         host: first.host.clone(),
@@ -315,6 +323,11 @@ fn fill(host: &mut GatheredHost, dir: &Path) -> Option<i128> {
     host.tolerance = run.tolerance.unwrap_or_default();
     let began: jiff::Timestamp = run.began_at?.parse().ok()?;
     Some(began.as_nanosecond())
+}
+
+fn written_at(path: &Path) -> Option<jiff::Timestamp> {
+    let written = fs::metadata(path).and_then(|meta| meta.modified()).ok()?;
+    jiff::Timestamp::try_from(written).ok()
 }
 
 /// What was got over `length_s`, in equal pieces; those without a window are unknown.

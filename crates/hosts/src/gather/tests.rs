@@ -127,8 +127,36 @@ fn a_lost_host_has_no_result_of_an_earlier_experiment() {
     ]);
     all.start = Some("2026-03-01T12:00:00Z".to_owned());
     all.ends.clear();
+    // Two were killed without a record, one of them in an earlier experiment.
+    let start = std::time::SystemTime::from(
+        all.start
+            .as_ref()
+            .unwrap()
+            .parse::<jiff::Timestamp>()
+            .unwrap(),
+    );
+    let second = std::time::Duration::from_secs(1);
+    for (rank, name, written) in [
+        (3, "n4", start - second * 30),
+        (4, "n5", start + second * 2),
+    ] {
+        host(dir.path(), name, "kept", 50.0, "2026-03-01T11:59:00Z");
+        let own = dir.path().join(name);
+        fs::remove_file(own.join("run.json")).unwrap();
+        let csv = fs::File::options()
+            .append(true)
+            .open(own.join("achieved.csv"))
+            .unwrap();
+        csv.set_modified(written).unwrap();
+        all.members.push(member(rank, name, 0.0));
+    }
     put(dir.path(), &all);
-    let gathered = read::experiment(dir.path()).unwrap();
+    let mut gathered = read::experiment(dir.path()).unwrap();
+    gathered.hosts.sort_by_key(|one| one.rank);
+    let drawn = |one: &GatheredHost| !one.course.is_empty();
+    let killed: Vec<bool> = gathered.hosts.drain(3..).map(|one| drawn(&one)).collect();
+    assert_eq!(killed, [false, true]);
+    gathered.hosts.sort_by_key(|one| one.verdict.is_some());
     let with_result = |one: &GatheredHost| one.verdict.is_some() && !one.course.is_empty();
     let results: Vec<bool> = gathered.hosts.iter().map(with_result).collect();
     let lost = &gathered.hosts[0];
