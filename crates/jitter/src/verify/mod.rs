@@ -41,6 +41,8 @@ const ROOM: usize = 1_000_000;
 const RECORD_BYTES: u64 = 32;
 /// The collector goes on longer than the replay, which begins a little later.
 const LONGER: Duration = Duration::from_millis(200);
+/// More noise of the host than this is worth a warning, percent of the time.
+const MOST_HOST_PCT: f64 = 2.0;
 /// The kernel's period for real-time tasks, ns.
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -72,6 +74,27 @@ pub struct ReplayTrace {
 }
 
 impl ReplayTrace {
+    /// Part of the time that was asked for, percent.
+    pub fn asked_pct(&self) -> f64 {
+        let lengths = self.cpus.iter().flat_map(|row| &row.asked);
+        let asked_ns: u64 = lengths.map(|event| event.length_ns).sum();
+        let looked_ns = self.length_ns * self.cpus.len().max(1) as u64;
+        asked_ns as f64 * 100.0 / looked_ns.max(1) as f64
+    }
+
+    /// That others had the CPUs too, in words.
+    pub fn disturbed_by(&self, hosts: [&HostNoise; 2]) -> Option<String> {
+        let [before, after] = hosts.map(HostNoise::pct);
+        let asked = self.asked_pct();
+        (before.max(after) > MOST_HOST_PCT).then(|| {
+            format!(
+                "the host and other tasks alone took {before:.1} % of the time before and \
+                 {after:.1} % after (limit {MOST_HOST_PCT} %), and the events of the trace \
+                 {asked:.1} %: what is not reproduced, late or longer may be theirs"
+            )
+        })
+    }
+
     /// CPUs that were not observed until the end, in words.
     pub fn warnings(&self) -> Vec<String> {
         let length_ns = self.length_ns;
@@ -98,6 +121,16 @@ pub struct HostNoise {
     pub cpus: Vec<(u32, Vec<PlannedEvent>)>,
     /// Shortest gap that is recorded, ns; the largest of all CPUs.
     pub threshold_ns: f64,
+}
+
+impl HostNoise {
+    /// Part of the time that its events took, percent.
+    pub fn pct(&self) -> f64 {
+        let lengths = self.cpus.iter().flat_map(|(_, seen)| seen);
+        let noise_ns: u64 = lengths.map(|event| event.length_ns).sum();
+        let looked_ns = self.known_ns * self.cpus.len().max(1) as u64;
+        noise_ns as f64 * 100.0 / looked_ns.max(1) as f64
+    }
 }
 
 /// How the collector records.
@@ -368,6 +401,33 @@ mod tests {
         assert_eq!(room(64 << 20, 64), 32_768);
         assert_eq!(room(512 << 20, 2), ROOM);
         assert_eq!(room(0, 2), 1);
+    }
+
+    #[test]
+    fn a_host_that_is_busy_by_itself_is_named() {
+        let trace = ReplayTrace {
+            method: "polled",
+            length_ns: 1000,
+            known_ns: 1000,
+            cpus: vec![CpuRow {
+                cpu: 0,
+                asked: vec![PlannedEvent::new(1, 30), PlannedEvent::new(90, 20)],
+                until_ns: 1000,
+                seen: Vec::new(),
+                outcome: RankOutcome::default(),
+            }],
+            measured: Vec::new(),
+        };
+        let host = |noise_ns| HostNoise {
+            known_ns: 1000,
+            cpus: vec![(0, vec![PlannedEvent::new(5, noise_ns)])],
+            threshold_ns: 1.0,
+        };
+        assert_eq!(trace.disturbed_by([&host(20), &host(0)]), None);
+        let told = trace.disturbed_by([&host(1), &host(660)]).unwrap();
+        for part in ["0.1 % of the time before", "66.0 % after", "trace 5.0 %"] {
+            assert!(told.contains(part), "{told}");
+        }
     }
 
     #[test]

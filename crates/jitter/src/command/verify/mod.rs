@@ -223,6 +223,10 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
         ..Tolerance::default()
     };
     let hosts = [&before, &after];
+    let disturbed = |(_, _, replayed, _): &ReplayRow| replayed.disturbed_by(hosts);
+    if let Some(warning) = replays.iter().find_map(disturbed) {
+        messages.warning(&warning);
+    }
     let rows: Vec<VerifyRow> = replays
         .into_iter()
         .map(|(name, factor, replayed, inside)| {

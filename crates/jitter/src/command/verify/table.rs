@@ -64,13 +64,10 @@ pub fn text(
     );
     for (name, host) in ["before", "after"].iter().zip(host) {
         let events: usize = host.cpus.iter().map(|(_, seen)| seen.len()).sum();
-        let all = host.cpus.iter().flat_map(|(_, seen)| seen);
-        let noise_ns: u64 = all.map(|event| event.length_ns).sum();
-        let looked_ns = host.known_ns * host.cpus.len().max(1) as u64;
         let _ = writeln!(
             text,
             "The host alone, {name}: {events} events, {:.3} % of the time",
-            noise_ns as f64 * 100.0 / looked_ns.max(1) as f64
+            host.pct()
         );
     }
     text
