@@ -56,15 +56,26 @@ fn of(cpu: &CpuResult, value: fn(&ErrorStats) -> f64) -> Option<f64> {
     cpu.error_1s.as_ref().map(value)
 }
 
+/// Unknown where the run was over before a window was, with a hole or without.
+fn measured(cpu: &CpuResult, value: f64) -> Option<f64> {
+    (cpu.error_1s.is_some() || cpu.holes > 0).then_some(value)
+}
+
 pub(crate) const ASKED: CpuColumn = CpuColumn {
     terminal: Some("asked %"),
     merge: Merge::Mean,
-    ..error(|words| ("asked", words.unit), |cpu| Some(cpu.asked_pct))
+    ..error(
+        |words| ("asked", words.unit),
+        |cpu| measured(cpu, cpu.asked_pct),
+    )
 };
 pub(crate) const GOT: CpuColumn = CpuColumn {
     terminal: Some("got %"),
     merge: Merge::Mean,
-    ..error(|words| ("got", words.unit), |cpu| Some(cpu.got_pct))
+    ..error(
+        |words| ("got", words.unit),
+        |cpu| measured(cpu, cpu.got_pct),
+    )
 };
 pub(crate) const MEAN_ABS: CpuColumn = CpuColumn {
     terminal: Some("mean abs"),
@@ -117,7 +128,7 @@ pub(crate) const CPU_COLUMNS: [CpuColumn; 10] = [
         terminal: Some("steal %"),
         merge: Merge::Mean,
         format: Format::Number(1),
-        ..error(|_| ("steal", "%"), |cpu| Some(cpu.steal_pct))
+        ..error(|_| ("steal", "%"), |cpu| measured(cpu, cpu.steal_pct))
     },
     HOLES,
     CpuColumn {
@@ -145,7 +156,10 @@ impl CpuColumn {
         });
         match self.merge {
             _ if cpus.len() == 1 => values().next(),
-            Merge::Mean => Some(values().sum::<f64>() / cpus.len() as f64),
+            Merge::Mean => {
+                let known = values().count();
+                (known > 0).then(|| values().sum::<f64>() / known as f64)
+            }
             Merge::MeanOfWindows => {
                 let (sum, windows) = by_windows.fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
                 (windows > 0.0).then(|| sum / windows)
@@ -173,5 +187,23 @@ impl CpuColumn {
             (Format::Windows, _) => format!("{text} holes"),
             _ => text,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn what_was_not_measured_is_no_figure() {
+        let mut cpu = fixture::quiet().run.cpus[0].clone();
+        let other = cpu.clone();
+        (cpu.error_1s, cpu.got_pct) = (None, 0.0);
+        assert_eq!(GOT.terminal_text(&[&cpu]), "-");
+        assert_eq!(GOT.value(&[&cpu, &other]), Some(other.got_pct));
+        // Steal in every window of it.
+        cpu.holes = 3;
+        assert_eq!(GOT.value(&[&cpu]), Some(0.0));
     }
 }
