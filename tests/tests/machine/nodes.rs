@@ -25,6 +25,7 @@ cases! { CASES: two_cpus;
     who_enters_a_node_is_the_program_itself,
     who_is_in_a_node_stays_in_it,
     programs_that_outlive_a_node_have_their_own_cpus_again,
+    programs_that_outlive_a_node_are_named,
     ctrl_c_reaches_a_program_that_entered,
     cpus_and_names_have_one_owner,
     nodes_are_not_nested,
@@ -286,6 +287,17 @@ fn who_is_in_a_node_stays_in_it(place: &MachinePlace) -> Result<()> {
     ensure!(inside(daemon.0[0].as_raw()) == Some(true));
     let got = daemon.get(LOOK)?;
     figure!(got.spun < 0.5 + TOLERANCE / 2.0, "{got:?}");
+    Ok(())
+}
+
+fn programs_that_outlive_a_node_are_named(place: &MachinePlace) -> Result<()> {
+    let options = "slow --cpus 1 --speed 0.5 --no-out";
+    let told = "goes on at full speed: sleep (process ";
+    let run = place.script(options, "sleep 3 & sleep 0.3")?.expect(0)?;
+    run.says(&[told])?;
+    let run = place.script(options, "sleep 3 & wait")?.expect(0)?;
+    ensure!(!run.err.contains(told), "{run:?}");
+    place.as_before()?;
     Ok(())
 }
 

@@ -12,6 +12,10 @@ use super::node::SupervisedNode;
 use crate::board::BOUNDARY_NS;
 use crate::method::Scope;
 use sandbag_run::error::Result;
+use sandbag_ui::text::visible;
+
+/// More processes than these are not named.
+const NAMED: usize = 5;
 
 impl SupervisedRun<'_> {
     pub(super) fn read_counters(&mut self) -> Result<CounterSample> {
@@ -145,6 +149,7 @@ impl SupervisedRun<'_> {
                 )
             });
         }
+        self.warn_of_survivors();
         let suspended = clock::suspended().saturating_sub(self.suspended_before_ns);
         if suspended > BOUNDARY_NS {
             self.observer.warning(format!(
@@ -153,6 +158,31 @@ impl SupervisedRun<'_> {
             ));
         }
         Ok(())
+    }
+
+    /// Says which processes outlive a node; those that it took in while they ran are asked for that.
+    fn warn_of_survivors(&mut self) {
+        if self.node.as_ref().is_none_or(|node| node.target.is_some()) {
+            return;
+        }
+        let members = self.members().into_iter();
+        let mut left: Vec<_> = members
+            .filter_map(|pid| Process::new(self.root, pid).stat().ok())
+            .filter(|stat| !stat.has_ended())
+            .collect();
+        if left.is_empty() {
+            return;
+        }
+        left.sort_by_key(|stat| stat.pid);
+        let named = left.iter().take(NAMED);
+        let named: Vec<String> = named
+            .map(|stat| format!("{} (process {})", visible(&stat.name), stat.pid))
+            .collect();
+        let more = if left.len() > NAMED { ", ..." } else { "" };
+        self.observer.warning(format!(
+            "what still runs in the node goes on at full speed: {}{more}",
+            named.join(", ")
+        ));
     }
 
     /// Says what kept the burners of a CPU off it.

@@ -32,7 +32,7 @@ use sandbag_run::run_process::RunId;
 pub(super) struct SupervisedNode {
     pub(super) group: Rc<NodeGroup>,
     /// A program that ran already.
-    target: Option<Target>,
+    pub(super) target: Option<Target>,
     /// Looks in a row at which none of it was there.
     gone_looks: u32,
     control: Option<NodeControl>,
