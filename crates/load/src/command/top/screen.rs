@@ -137,7 +137,7 @@ impl Screen {
         let error = cpu.error_points();
         let colour = MARKED
             .into_iter()
-            .find(|(from, _)| look.colours && error.abs() > *from);
+            .find(|(from, _)| look.colours && !run.reading.paused && error.abs() > *from);
         let marked = |text: &str| match colour {
             Some((_, on)) => format!("{on}{text}\x1b[0m"),
             None => text.to_owned(),
@@ -216,7 +216,11 @@ fn figures(run: &WatchedRun, cpu: &CpuReading) -> [String; 5] {
         Some(_) => -cpu.error_points(),
         None => cpu.error_points(),
     };
-    let error = signed(error, 2);
+    // While it is paused nothing is asked.
+    let error = match run.reading.paused {
+        true => "-".to_owned(),
+        false => signed(error, 2),
+    };
     [
         asked,
         got,

@@ -157,3 +157,12 @@ fn what_has_ended_is_neither_selected_nor_asked_about() {
     assert!(screen.selected(&[]).is_none());
     assert!(screen.frame(&[], SMALL)[0].contains("no run"));
 }
+
+#[test]
+fn a_run_that_is_paused_has_no_error() {
+    let mut stopped = run(12, "node small", vec![cpu(1, 70.0, 0.0)], Some(node(0.3)));
+    stopped.reading.paused = true;
+    let row = Screen::default().row(&stopped, &stopped.reading.cpus[0], LARGE);
+    assert!(!row.contains("70.0") && !row.contains('\x1b'), "{row}");
+    assert_eq!(figures(&stopped, &stopped.reading.cpus[0])[2], "-");
+}
