@@ -7,11 +7,8 @@ use std::time::Duration;
 use sandbag_jitter::attribution::{RowSubject, by_cpu};
 use sandbag_jitter::collect::{self, Attribute, Tracer};
 use sandbag_jitter::{Fault, LoopClock, TraceHeader, format};
-use sandbag_linux::tracefs::TraceFs;
 use sandbag_linux::{CpuList, Root};
-use sandbag_run::journal::{Entry, Journal, RunInfo};
-use sandbag_run::registry::Registry;
-use sandbag_run::undo::{Leftovers, undo};
+use sandbag_run::trace_instance::TraceGuard;
 
 use crate::error::Halt;
 use crate::memory_room;
@@ -122,8 +119,8 @@ pub(crate) fn look(
     let mut bytes = Vec::new();
     let into = &mut bytes;
     let recorded = if traced {
-        let mut tracing = Tracing::begin(root, cpus).map_err(Halt::Failed)?;
-        let attribute = tracing.attribute.take().unwrap_or(Attribute::None);
+        // Until the files of the instance are closed.
+        let (attribute, _guard) = trace(root, cpus).map_err(Halt::Failed)?;
         collect::record_with(
             &options,
             &header,
@@ -160,47 +157,11 @@ pub(crate) fn look(
     Ok(looked)
 }
 
-/// An instance of the kernel's tracing, in a journal before it is made, so that
-/// `sandbag restore` removes it should we be killed.
-struct Tracing {
-    attribute: Option<Attribute>,
-    journal: Option<Journal>,
-}
-
-impl Tracing {
-    fn begin(root: &Root, cpus: &CpuList) -> Result<Self, String> {
-        let said = |error: &dyn std::fmt::Display| error.to_string();
-        // First, so that no registry is made without permission to trace.
-        let tree = TraceFs::open(root).map_err(|e| said(&e))?;
-        let registry = Registry::open().map_err(|e| said(&e))?;
-        let pid = std::process::id();
-        let info = RunInfo::of_this_process("audit");
-        let journal = registry.register(info, &CpuList::default());
-        let mut tracing = Self {
-            attribute: None,
-            journal: Some(journal.map_err(|e| said(&e))?),
-        };
-        let name = format!("sandbag-{pid}");
-        if let Some(journal) = &mut tracing.journal {
-            let entry = Entry::TraceInstance { name: name.clone() };
-            journal.note(entry).map_err(|e| said(&e))?;
-        }
-        let instance = tree.make(&name).map_err(|e| said(&e))?;
-        let tracer = Tracer::new(instance, cpus, BUFFER_KIB).map_err(|e| said(&e))?;
-        tracing.attribute = Some(Attribute::Tracefs(Box::new(tracer)));
-        Ok(tracing)
-    }
-}
-
-impl Drop for Tracing {
-    fn drop(&mut self) {
-        // Its files are closed first.
-        drop(self.attribute.take());
-        if let Some(journal) = self.journal.take() {
-            // What cannot be undone stays in the journal, for `restore`.
-            let _ = undo(journal, Leftovers::GoBack);
-        }
-    }
+fn trace(root: &Root, cpus: &CpuList) -> Result<(Attribute, TraceGuard), String> {
+    // What of dead runs could not be undone a load would say.
+    let (instance, guard, _) = TraceGuard::make(root, "audit").map_err(|e| e.to_string())?;
+    let tracer = Tracer::new(instance, cpus, BUFFER_KIB).map_err(|e| e.to_string())?;
+    Ok((Attribute::Tracefs(Box::new(tracer)), guard))
 }
 
 #[cfg(test)]

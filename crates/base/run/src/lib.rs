@@ -34,6 +34,7 @@ pub mod run_process;
 mod systemd;
 #[cfg(test)]
 mod testing;
+pub mod trace_instance;
 pub mod undo;
 pub mod wrapped_command;
 

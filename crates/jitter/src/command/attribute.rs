@@ -3,11 +3,8 @@
 
 use crate::collect::{Attribute, Tracer};
 use clap::ValueEnum;
-use sandbag_linux::tracefs::TraceFs;
 use sandbag_linux::{CpuList, Root, container};
-use sandbag_run::journal::{Entry, Journal, RunInfo};
-use sandbag_run::registry::Registry;
-use sandbag_run::undo::{Leftovers, undo};
+use sandbag_run::trace_instance::TraceGuard;
 use sandbag_ui::failure::Result;
 
 use sandbag_ui::messages::Messages;
@@ -63,7 +60,7 @@ impl Memory {
 #[derive(Debug)]
 pub struct TraceSetup {
     pub attribute: Option<Attribute>,
-    journal: Option<Journal>,
+    guard: Option<TraceGuard>,
 }
 
 impl TraceSetup {
@@ -75,7 +72,7 @@ impl TraceSetup {
     fn without_trace(attribute: Attribute) -> Self {
         Self {
             attribute: Some(attribute),
-            journal: None,
+            guard: None,
         }
     }
 }
@@ -84,10 +81,9 @@ impl Drop for TraceSetup {
     fn drop(&mut self) {
         // Its files are closed first.
         drop(self.attribute.take());
-        if let Some(journal) = self.journal.take() {
-            for left in undo(journal, Leftovers::GoBack) {
-                Messages::error(&format!("could not undo: {left}"));
-            }
+        let left = self.guard.as_mut().map_or_else(Vec::new, TraceGuard::end);
+        for left in left {
+            Messages::error(&format!("could not undo: {left}"));
         }
     }
 }
@@ -143,10 +139,8 @@ fn trace_setup(
         }
         .into());
     }
-    // First, so that a missing permission is the error.
-    let tree = TraceFs::open(root)?;
-    let registry = Registry::open()?;
-    for dead in registry.restore()? {
+    let (instance, guard, restored) = TraceGuard::make(root, "jitter record")?;
+    for dead in restored {
         if !dead.left.is_empty() {
             messages.warning(&format!(
                 "could not undo all that sandbag process {} left: {}",
@@ -155,19 +149,11 @@ fn trace_setup(
             ));
         }
     }
-    let pid = std::process::id();
-    let info = RunInfo::of_this_process("jitter record");
-    let journal = registry.register(info, &CpuList::default())?;
     let mut prepared = TraceSetup {
         attribute: None,
-        journal: Some(journal),
+        guard: Some(guard),
     };
-    let name = format!("sandbag-{pid}");
-    if let Some(journal) = &mut prepared.journal {
-        journal.note(Entry::TraceInstance { name: name.clone() })?;
-    }
     let memory = Memory::divide(max_memory, cpus.len(), true);
-    let instance = tree.make(&name)?;
     let tracer = Tracer::new(instance, cpus, memory.buffer_kib)?;
     prepared.attribute = Some(Attribute::Tracefs(Box::new(tracer)));
     Ok(prepared)
