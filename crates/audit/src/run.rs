@@ -33,7 +33,10 @@ pub fn run(
     stop: &dyn Fn() -> bool,
 ) -> Result<Audit> {
     let begun = jiff::Timestamp::now().to_string();
+    machine::restore();
     let begin_ns = clock::monotonic();
+    // Before CPUs may go offline.
+    let described = system::describe(root);
     let facts = facts::find(root, &options.cpus, &CpuAccess::here()?)?;
     if facts.cpus.is_empty() {
         let why = facts
@@ -132,7 +135,7 @@ pub fn run(
         begun,
         took_ns: clock::monotonic().saturating_sub(begin_ns),
         machine: std::iter::once(("host", host))
-            .chain(system::describe(root))
+            .chain(described)
             .map(|(name, value)| (name.to_owned(), value))
             .collect(),
         cpus: facts.cpus,

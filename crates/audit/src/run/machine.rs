@@ -21,6 +21,14 @@ pub fn holders() -> Vec<Holder> {
         .collect()
 }
 
+/// Undoes what dead runs left, as every run does: a load of theirs would be found here.
+pub fn restore() {
+    if let Some(registry) = Registry::existing() {
+        // What could not be undone a load would say.
+        let _ = registry.restore();
+    }
+}
+
 /// Where interrupts may go: number, CPUs (Documentation/core-api/irq/
 /// irq-affinity.rst).
 pub fn affinity(root: &Root) -> Vec<(String, CpuList)> {
