@@ -4,6 +4,7 @@
 use sandbag_linux::counter::CounterError;
 use sandbag_ui::{ExitStatus, exit};
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 /// A fault and, where there is one, its file and place.
@@ -89,6 +90,8 @@ pub enum Fault {
     },
     #[error("the trace holds no time in which events were looked for")]
     NothingKnown,
+    #[error("the trace was cut off before its first block of events ended: nothing of it is known")]
+    CutOffAtOnce,
     #[error(
         "sandbag was stopped, or the machine was suspended, while it recorded: nothing is known \
          of such a round, and there was no other. Record again, or in shorter rounds (--round)"
@@ -191,9 +194,13 @@ impl ExitStatus for Error {
             }
             Fault::Kernel(cause) if cause.errno() == Some(libc::EPERM) => exit::NOT_POSSIBLE,
             Fault::Kernel(_) | Fault::Displaced(_) | Fault::Absent => exit::FAILED,
-            // A packed file that is damaged is bad input.
-            Fault::Io(cause) if cause.kind() == std::io::ErrorKind::InvalidData => exit::USAGE,
-            Fault::Io(cause) if cause.kind() != std::io::ErrorKind::NotFound => exit::FAILED,
+            Fault::Io(cause) => match cause.kind() {
+                // A packed file that is damaged is bad input.
+                ErrorKind::InvalidData | ErrorKind::NotFound | ErrorKind::IsADirectory => {
+                    exit::USAGE
+                }
+                _ => exit::FAILED,
+            },
             _ => exit::USAGE,
         }
     }

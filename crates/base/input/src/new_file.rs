@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use crate::input_file::is_input;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
 use nix::unistd::linkat;
@@ -31,12 +32,16 @@ impl Existing {
 /// Why a name is not written to, as the cause of an [`io::Error`] of kind
 /// [`io::ErrorKind::AlreadyExists`].
 #[derive(Debug, thiserror::Error)]
-#[error("it exists already; name another, or --force replaces it")]
-pub struct NameTaken;
+pub enum NameTaken {
+    #[error("it exists already; name another, or --force replaces it")]
+    Exists,
+    #[error("it is an input of this command, too; give the result another name")]
+    Input,
+}
 
 impl NameTaken {
-    fn error() -> io::Error {
-        io::Error::new(io::ErrorKind::AlreadyExists, Self)
+    fn error(self) -> io::Error {
+        io::Error::new(io::ErrorKind::AlreadyExists, self)
     }
 
     /// Whether this is the reason of an error.
@@ -45,7 +50,7 @@ impl NameTaken {
     }
 }
 
-/// Refuses a name that a file has already. Standard output by another name,
+/// Refuses a name that a file has already, and one that was read ([`crate::open_input`]). Standard output by another name,
 /// devices and pipes are no results.
 ///
 /// # Errors
@@ -55,7 +60,9 @@ pub fn refuse_taken(path: &Path, existing: Existing) -> io::Result<()> {
         && descriptor(path).is_none()
         && fs::metadata(path).is_ok_and(|meta| meta.is_file());
     if taken {
-        Err(NameTaken::error())
+        Err(NameTaken::Exists.error())
+    } else if is_input(path) {
+        Err(NameTaken::Input.error())
     } else {
         Ok(())
     }
@@ -80,7 +87,7 @@ pub fn open_new(path: &Path, existing: Existing) -> io::Result<File> {
     };
     let opened = options.open(path);
     opened.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => NameTaken::error(),
+        io::ErrorKind::AlreadyExists => NameTaken::Exists.error(),
         _ => error,
     })
 }
@@ -109,8 +116,8 @@ pub fn open_descriptor(path: &Path) -> Option<io::Result<File>> {
 }
 
 /// A file that appears under its name, or replaces the old one, only in
-/// [`NewFile::finish`]. Until then readers see the old file (also where an
-/// output is an input), and an interrupted program leaves no file.
+/// [`NewFile::finish`]. Until then readers see the old file, and an interrupted program leaves no
+/// file.
 ///
 /// Where the file system has no unnamed files (open(2), O_TMPFILE: NFS), it is
 /// `.NAME.PID` until then, which a program that is killed leaves. Devices and pipes
@@ -261,7 +268,7 @@ impl NewFile {
         if self.existing == Existing::Refuse {
             return match link(&self.target) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    Err(NameTaken::error())
+                    Err(NameTaken::Exists.error())
                 }
                 // Without /proc, or without such links: at least nothing was touched until now.
                 Err(_) => self.copy(sync),

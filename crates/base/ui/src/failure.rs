@@ -108,8 +108,8 @@ impl Failure {
     /// The exit code. With a command all that is not the command's own fault
     /// is one code: its other codes are the command's to use.
     pub fn exit_code(&self, with_command: bool) -> u8 {
-        // The user has to choose another name, whichever code found it taken.
-        let code = if self.is_taken() {
+        // The user has to choose another name, whichever code found it wrong.
+        let code = if self.is_of_name() {
             exit::USAGE
         } else {
             self.error.exit_code()
@@ -143,9 +143,11 @@ impl Failure {
         self.io_errors().next().map(std::io::Error::kind)
     }
 
-    /// Whether a file exists that was not to be replaced.
-    fn is_taken(&self) -> bool {
-        self.io_errors().any(NameTaken::is_cause)
+    /// Whether a file exists that was not to be replaced, or a directory has the name.
+    fn is_of_name(&self) -> bool {
+        let is_dir = |error: &std::io::Error| error.kind() == std::io::ErrorKind::IsADirectory;
+        self.io_errors()
+            .any(|error| NameTaken::is_cause(error) || is_dir(error))
     }
 
     /// The context, the error and its causes, the outermost first.

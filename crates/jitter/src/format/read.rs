@@ -292,7 +292,11 @@ pub(crate) fn read_parts(from: impl Read, with_causes: bool) -> Result<JitterTra
         );
     }
     if cpus.iter().all(|cpu| cpu.known_ns() == 0) {
-        return Err(Fault::NothingKnown.into());
+        let fault = match reader.is_cut_off() {
+            true => Fault::CutOffAtOnce,
+            false => Fault::NothingKnown,
+        };
+        return Err(fault.into());
     }
     if reader.version == WITH_LEAST {
         for (cpu, notes) in cpus

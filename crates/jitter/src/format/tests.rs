@@ -246,7 +246,7 @@ fn what_is_no_trace_is_named() {
     ));
     let mut nothing = Vec::new();
     Writer::new(&mut nothing, &header(vec![0])).unwrap();
-    assert!(matches!(fault(&nothing), Fault::NothingKnown));
+    assert!(matches!(fault(&nothing), Fault::CutOffAtOnce));
 }
 
 #[test]

@@ -31,15 +31,14 @@ mod sysjitter;
 mod tests;
 
 use std::cell::Cell;
-use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 
 use input::Input;
 pub use input::{ImportOptions, JitterRecording, Unit};
 use rows::LinePlace;
-use sandbag_input::Head;
 use sandbag_input::unpack::{is_cut_off, unpack};
+use sandbag_input::{Head, open_input};
 
 use crate::{Fault, Result, format};
 
@@ -96,7 +95,7 @@ pub fn open(path: &Path, options: &ImportOptions) -> Result<JitterRecording> {
     }
     let name = path.to_string_lossy();
     let io_fault = |cause| LinePlace::file(&name).fault(Fault::Io(cause));
-    read(File::open(path).map_err(io_fault)?, &name, options)
+    read(open_input(path).map_err(io_fault)?, &name, options)
 }
 
 /// Reads a byte stream, which may be compressed (gzip, xz, zstd); messages call it `name`.

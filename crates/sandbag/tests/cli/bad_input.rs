@@ -74,6 +74,28 @@ fn input_and_output_are_the_same_file() {
 }
 
 #[test]
+fn no_result_takes_the_place_of_a_trace_that_is_read() {
+    let dir = Dir::new();
+    dir.line("jitter synth --poisson 100 --length 20us -d 20s -o t.sbj")
+        .code(0);
+    let before = dir.contents();
+    for line in [
+        "scale predict t.sbj --ranks 1 -o t.sbj --to csv --force",
+        "scale predict t.sbj --ranks 1 --json=t.sbj --force",
+        "jitter show t.sbj --brief --json=./t.sbj --force",
+        "jitter synth --like t.sbj -d 5s -o t.sbj --force",
+    ] {
+        dir.line(line)
+            .code(2)
+            .stderr(contains("an input of this command"));
+        assert!(before == dir.contents(), "{line}");
+    }
+    dir.line("jitter show .")
+        .code(2)
+        .stderr(contains("is a directory"));
+}
+
+#[test]
 fn line_ends_and_a_byte_order_mark_are_no_fault() {
     let dir = Dir::new()
         .with("crlf.csv", "time,cpu0\r\n0,50\r\n1,end\r\n")
