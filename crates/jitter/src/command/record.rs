@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag jitter record`.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::{Fault, LoopClock, TraceHeader};
 use clap::Args;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
-use sandbag_input::open_new;
+use sandbag_input::{Existing, NewFile, open_new};
 use sandbag_linux::stop_signals::StopSignals;
 use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root, machine};
@@ -113,10 +113,16 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     output::refuse_ending(&output, &["sbj"])?;
     args.overwrite.check(Some(&output))?;
     let made = Cell::new(false);
+    let replacing = RefCell::new(None);
     // Only when all loops are ready: a refused recording leaves no file.
     let open = || {
         let file: Box<dyn Write> = if to_stdout {
             Box::new(stdout())
+        } else if output.is_file() && args.overwrite.existing() == Existing::Replace {
+            // The old one is lost only to a whole one.
+            let new = NewFile::create(&output, Existing::Replace).map_err(Fault::Io)?;
+            replacing.replace(Some(new));
+            Box::new(ReplacingWriter(&replacing))
         } else {
             let is_new = !output.exists();
             let file = open_new(&output, args.overwrite.existing()).map_err(Fault::Io)?;
@@ -161,6 +167,10 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
             };
         }
     };
+    if let Some(new) = replacing.take() {
+        new.finish().with_context(|| name.clone())?;
+        give_to_caller(&output);
+    }
     for warning in &outcome.warnings {
         messages.warning(warning);
     }
@@ -199,6 +209,25 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
         format!("Written: {name} (sandbag jitter show {name})")
     });
     Ok(exit::KEPT)
+}
+
+/// Writes to a file that takes its name at the end.
+struct ReplacingWriter<'a>(&'a RefCell<Option<NewFile>>);
+
+impl Write for ReplacingWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut *self.0.borrow_mut() {
+            Some(file) => file.write(bytes),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut *self.0.borrow_mut() {
+            Some(file) => file.flush(),
+            None => Ok(()),
+        }
+    }
 }
 
 fn options(args: &RecordArgs, cpus: CpuList, max_memory: u64, is_traced: bool) -> CollectOptions {
