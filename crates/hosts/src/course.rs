@@ -169,10 +169,16 @@ pub fn run(
     let other = other.filter(|early| early.rank != member.rank);
     let by_others = course.is_signalled && other.is_some();
     if let Some(early) = other {
-        messages.warning(&format!(
+        let text = format!(
             "ended early: {} (rank {}): {}",
             early.host, early.rank, early.why
-        ));
+        );
+        // Also with -q: it may be the only reason of our exit code.
+        if early.is_asked() {
+            messages.warning(&text);
+        } else {
+            Messages::error(&text);
+        }
     }
     let mut ends = vec![(member.rank, own.clone())];
     let others = course.others.into_iter().zip(0..);
