@@ -27,7 +27,7 @@ const FIRST_LOOK: Duration = Duration::from_millis(50);
 const UNHEARD: Duration = Duration::from_secs(1);
 /// Who has heard of rank 0 waits for its word for this much longer.
 const HEARD: Duration = Duration::from_secs(5);
-/// Rank 0 tries for this long to write what all wait for.
+/// Rank 0 tries for this long to write the plan.
 const LAST_WORD: Duration = Duration::from_millis(500);
 /// From the agreement to the start: two seconds in which the first level is held, and time to
 /// read the plan.
@@ -173,19 +173,22 @@ pub fn lead(member: &Member, place: &MeetingPlace, patience: Duration) -> Result
     let until = Instant::now() + patience;
     let mut met: Vec<Option<Met>> = (0..member.ranks).map(|_| None).collect();
     let first_ns = wall_ns();
+    let mut is_said = false;
     let mut unwritten = Unwritten::default();
     let outcome = loop {
         if let Err(error) = interrupt::check() {
             break Err((error.into(), "it was interrupted".to_owned()));
         }
-        let is_other = |leader: LeaderNote| leader.nonce != note.nonce && note.beat > 0;
+        let is_other = |leader: LeaderNote| leader.nonce != note.nonce && is_said;
         if place.leader().is_some_and(is_other) {
             let why = "two processes have rank 0 in this directory".to_owned();
             return Err(BadInput(why).into());
         }
         note.at_ns = wall_ns();
         note.beat += 1;
-        if !unwritten.bear(place.write_leader(&note))? && Instant::now() < until {
+        if unwritten.bear(place.write_leader(&note))? {
+            is_said = true;
+        } else if Instant::now() < until {
             std::thread::sleep(LOOK);
             continue;
         }
@@ -252,7 +255,8 @@ pub fn lead(member: &Member, place: &MeetingPlace, patience: Duration) -> Result
     };
     note.beat += 1;
     note.at_ns = wall_ns();
-    let until = Instant::now() + LAST_WORD;
+    // The start of a plan does not wait.
+    let until = Instant::now() + note.plan.as_ref().map_or(HEARD, |_| LAST_WORD);
     while !unwritten.bear(place.write_leader(&note))? && Instant::now() < until {
         std::thread::sleep(LOOK);
     }
@@ -293,7 +297,9 @@ pub fn follow(member: &Member, place: &MeetingPlace, patience: Duration) -> Resu
             }
             let is_open = leader.plan.is_none() && leader.end.is_none();
             let key = (leader.nonce.clone(), leader.at_ns);
-            if is_open && last.as_ref() != Some(&key) {
+            if !is_open {
+                unwritten = Unwritten::default();
+            } else if last.as_ref() != Some(&key) {
                 let written = place.write_member(&member.answer(&leader, read_ns));
                 if unwritten.bear(written)? {
                     last = Some(key);

@@ -150,6 +150,9 @@ fn a_directory_that_is_away_for_a_moment_ends_no_wait() {
     let place = MeetingPlace::in_dir(dir.path()).unwrap();
     let (meeting, away) = (dir.path().join("meeting"), dir.path().join("away"));
     let members = [member(0, 2, "a"), member(1, 2, "b")];
+    // Of an earlier experiment.
+    let earlier = member(0, 2, "a").leader_note();
+    place.write_leader(&earlier).unwrap();
     std::fs::rename(&meeting, &away).unwrap();
     for one in &members {
         let short = Duration::from_millis(10);
