@@ -56,9 +56,10 @@ fn of(cpu: &CpuResult, value: fn(&ErrorStats) -> f64) -> Option<f64> {
     cpu.error_1s.as_ref().map(value)
 }
 
-/// Unknown where the run was over before a window was, with a hole or without.
+/// Unknown where the run was over before a window was: one without an error may be a hole, or
+/// stolen as a whole.
 fn measured(cpu: &CpuResult, value: f64) -> Option<f64> {
-    (cpu.error_1s.is_some() || cpu.holes > 0).then_some(value)
+    (cpu.error_1s.is_some() || cpu.holes > 0 || cpu.steal_pct > 0.0).then_some(value)
 }
 
 pub(crate) const ASKED: CpuColumn = CpuColumn {

@@ -49,8 +49,8 @@ pub struct NodeResult {
 pub struct SpeedResult {
     pub cpus: String,
     /// Time-weighted mean of the asked speed, percent of full speed.
-    pub asked_speed_pct: f64,
-    pub got_speed_pct: f64,
+    pub asked_speed_pct: Option<f64>,
+    pub got_speed_pct: Option<f64>,
     pub mean_abs_points: Option<f64>,
     /// The error of largest magnitude, points; above zero it was too fast.
     pub worst_points: Option<f64>,
@@ -151,8 +151,8 @@ fn speeds(cpus: &[CpuResult]) -> Vec<SpeedResult> {
             let known = |column: CpuColumn| column.value(group);
             SpeedResult {
                 cpus: group.iter().map(|c| c.cpu).collect::<CpuList>().to_string(),
-                asked_speed_pct: known(columns::ASKED).unwrap_or(0.0),
-                got_speed_pct: known(columns::GOT).unwrap_or(0.0),
+                asked_speed_pct: known(columns::ASKED),
+                got_speed_pct: known(columns::GOT),
                 mean_abs_points: known(columns::MEAN_ABS),
                 worst_points: known(columns::WORST),
                 holes: known(columns::HOLES).unwrap_or(0.0) as u64,
@@ -184,8 +184,8 @@ mod tests {
         assert_eq!(lists(3), ["4,5", "6,7"]);
         assert_eq!(nodes.nodes[3].cpus().to_string(), "4-7");
         let slow = &nodes.nodes[3].speeds[0];
-        assert!((slow.asked_speed_pct - 25.0).abs() < 1e-9);
-        assert!((slow.got_speed_pct - 25.0).abs() < 0.2);
+        assert!((slow.asked_speed_pct.unwrap() - 25.0).abs() < 1e-9);
+        assert!((slow.got_speed_pct.unwrap() - 25.0).abs() < 0.2);
         let off = &nodes.nodes[2].speeds[0];
         assert!(off.worst_points.unwrap() > 6.0 && off.got_speed_pct > off.asked_speed_pct);
     }

@@ -217,9 +217,10 @@ fn figures(run: &WatchedRun, cpu: &CpuReading) -> [String; 5] {
         None => cpu.error_points(),
     };
     // While it is paused nothing is asked.
-    let error = match run.reading.paused {
-        true => "-".to_owned(),
-        false => signed(error, 2),
+    let error = if run.reading.paused {
+        "-".to_owned()
+    } else {
+        signed(error, 2)
     };
     [
         asked,

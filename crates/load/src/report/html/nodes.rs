@@ -194,8 +194,8 @@ fn rows(node: &NodeResult, used: bool) -> Markup {
 
 fn figures(speed: &SpeedResult) -> Markup {
     html! {
-        td { (format!("{:.2}", speed.asked_speed_pct)) }
-        td { (format!("{:.2}", speed.got_speed_pct)) }
+        td { (speed.asked_speed_pct.map_or_else(empty_cell, |p| format!("{p:.2}"))) }
+        td { (speed.got_speed_pct.map_or_else(empty_cell, |p| format!("{p:.2}"))) }
         td { (speed.mean_abs_points.map_or_else(empty_cell, |e| format!("{e:.2}"))) }
         td { (speed.worst_points.map_or_else(empty_cell, |e| signed(e, 2))) }
     }
