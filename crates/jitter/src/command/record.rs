@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag jitter record`.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
+use std::fs::rename;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,10 +16,11 @@ use crate::{Fault, LoopClock, TraceHeader};
 use clap::Args;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
-use sandbag_input::{Existing, NewFile, open_new};
+use sandbag_input::{Existing, open_new};
 use sandbag_linux::stop_signals::StopSignals;
 use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root, machine};
+use sandbag_run::directory::create;
 use sandbag_run::online::check_usable;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::quantity::time;
@@ -113,16 +115,23 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     output::refuse_ending(&output, &["sbj"])?;
     args.overwrite.check(Some(&output))?;
     let made = Cell::new(false);
-    let replacing = RefCell::new(None);
+    // The old recording is lost only to a whole one. This one may be read meanwhile.
+    let part = (!to_stdout && output.is_file())
+        .then(|| output.canonicalize().ok())
+        .flatten()
+        .filter(|_| args.overwrite.existing() == Existing::Replace)
+        .map(|target| (with_ending(&target, ".part"), target));
     // Only when all loops are ready: a refused recording leaves no file.
     let open = || {
         let file: Box<dyn Write> = if to_stdout {
             Box::new(stdout())
-        } else if output.is_file() && args.overwrite.existing() == Existing::Replace {
-            // The old one is lost only to a whole one.
-            let new = NewFile::create(&output, Existing::Replace).map_err(Fault::Io)?;
-            replacing.replace(Some(new));
-            Box::new(ReplacingWriter(&replacing))
+        } else if let Some((part, target)) = &part {
+            let file = create(part).map_err(Fault::Io)?;
+            // Others may not read it before its end either.
+            let mode = target.metadata().map(|old| old.permissions());
+            let _ = mode.and_then(|mode| file.set_permissions(mode));
+            give_to_caller(part);
+            Box::new(file)
         } else {
             let is_new = !output.exists();
             let file = open_new(&output, args.overwrite.existing()).map_err(Fault::Io)?;
@@ -147,13 +156,23 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
         Ok(outcome) => outcome,
         Err(error) => {
             // An empty trace is of no use to anybody.
-            let holds_nothing = || {
-                let file = std::fs::File::open(&output);
+            let holds_nothing = |path: &Path| {
+                let file = std::fs::File::open(path);
                 file.is_ok_and(|file| crate::format::read(file).is_err())
             };
             let is_empty = matches!(*error.fault, Fault::NothingKnown | Fault::Absent);
-            if made.get() && (is_empty || holds_nothing()) {
+            if made.get() && (is_empty || holds_nothing(&output)) {
                 let _ = std::fs::remove_file(&output);
+            }
+            if let Some((part, _)) = part.as_ref().filter(|(part, _)| part.is_file()) {
+                if is_empty || holds_nothing(part) {
+                    let _ = std::fs::remove_file(part);
+                } else {
+                    let part = part.display();
+                    messages.warning(&format!(
+                        "{name} is as it was, and {part} has what was recorded"
+                    ));
+                }
             }
             // A reader that has seen enough, such as head.
             let reader_left = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
@@ -167,9 +186,8 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
             };
         }
     };
-    if let Some(new) = replacing.take() {
-        new.finish().with_context(|| name.clone())?;
-        give_to_caller(&output);
+    if let Some((part, target)) = &part {
+        rename(part, target).with_context(|| name.clone())?;
     }
     for warning in &outcome.warnings {
         messages.warning(warning);
@@ -211,23 +229,10 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     Ok(exit::KEPT)
 }
 
-/// Writes to a file that takes its name at the end.
-struct ReplacingWriter<'a>(&'a RefCell<Option<NewFile>>);
-
-impl Write for ReplacingWriter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut *self.0.borrow_mut() {
-            Some(file) => file.write(bytes),
-            None => Err(io::ErrorKind::BrokenPipe.into()),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match &mut *self.0.borrow_mut() {
-            Some(file) => file.flush(),
-            None => Ok(()),
-        }
-    }
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
 }
 
 fn options(args: &RecordArgs, cpus: CpuList, max_memory: u64, is_traced: bool) -> CollectOptions {
