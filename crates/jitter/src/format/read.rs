@@ -292,9 +292,10 @@ pub(crate) fn read_parts(from: impl Read, with_causes: bool) -> Result<JitterTra
         );
     }
     if cpus.iter().all(|cpu| cpu.known_ns() == 0) {
-        let fault = match reader.is_cut_off() {
-            true => Fault::CutOffAtOnce,
-            false => Fault::NothingKnown,
+        let fault = if reader.is_cut_off() {
+            Fault::CutOffAtOnce
+        } else {
+            Fault::NothingKnown
         };
         return Err(fault.into());
     }
