@@ -44,7 +44,7 @@ pub(super) fn render(shown: &ScaleView<'_>, arguments: &[String]) -> String {
                 span .note {
                     "Mean of all phases, percent of the time without noise."
                     @if intervals { " Bands: 95 % intervals by block bootstrap." }
-                    @if bounds { " Hollow: a lower bound, because the trace is too short for this number of ranks." }
+                    @if bounds { " Hollow: mostly too low, because the trace is too short to show the longest times." }
                 }
             }
             figure { div .chart.load data-chart="scale" style="height: 420px" {} }

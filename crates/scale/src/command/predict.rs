@@ -20,6 +20,7 @@ use super::values::{self, DriftArg, Ranks, TraceShares};
 use super::view::{Classes, Curve, ScaleView};
 use crate::predict::{
     BarrierModel, EventClass, LogGp, PredictOptions, Starts, Sync, TraceSource, costs, predict,
+    warning_of_period,
 };
 
 /// Predict the slowdown of a program on many nodes from a trace of one node
@@ -168,12 +169,21 @@ pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
             .collect();
         let names: Vec<String> = group.iter().map(|(of, _)| traces[*of].0.clone()).collect();
         let name = names.join(" + ");
+        let event_classes = if args.no_classes {
+            Vec::new()
+        } else {
+            event_classes(&options, &sources, messages)
+        };
         for sync in &args.sync {
             let options = PredictOptions {
                 sync: *sync,
                 ..options.clone()
             };
-            let prediction = predict(&sources, &options)?;
+            let mut prediction = predict(&sources, &options)?;
+            let periodic = sources
+                .iter()
+                .find_map(|source| warning_of_period(source.trace, &event_classes, &options));
+            prediction.warnings.extend(periodic);
             for warning in &prediction.warnings {
                 messages.warning(&format!("{name}: {warning}"));
             }
@@ -195,11 +205,7 @@ pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
                 barrier: BarrierModel::Ideal,
                 ..options.clone()
             };
-            let costs = costs(
-                &sources,
-                &options,
-                &event_classes(&options, &sources, messages),
-            )?;
+            let costs = costs(&sources, &options, &event_classes)?;
             classes.push(Classes { name, costs });
         }
     }

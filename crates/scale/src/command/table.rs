@@ -39,8 +39,8 @@ pub(super) fn text(shown: &ScaleView<'_>) -> String {
     let _ = writeln!(text, "\n{}", rows.text());
     if shown.points().any(|point| point.saturated) {
         text.push_str(
-            "\n>= at least: at this number of ranks the figure rests on few long events of the\n\
-             trace, which is too short to show rarer noise. Record for longer, or\n\
+            "\n>= the trace is too short to show the longest times: the figure rests on few long\n\
+             events of it. It is mostly too low, and not a bound. Record for longer, or\n\
              extrapolate with --tail.\n",
         );
     }

@@ -123,7 +123,7 @@ impl BenchReport<'_> {
     }
 }
 
-/// Marks a lower bound: the trace is too short for this number of ranks.
+/// Marks a figure that is mostly too low: the trace is too short for this number of ranks.
 fn bound(point: &RankPrediction) -> &'static str {
     if point.saturated { ">= " } else { "" }
 }

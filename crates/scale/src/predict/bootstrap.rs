@@ -8,6 +8,7 @@
 
 use super::cells::{BANDS, Cells};
 use super::noise::{Grid, Noise};
+use super::stretches::Stretches;
 use super::tail::{SHARE, Tail};
 use super::windows::NoisePiece;
 use crate::chance::Chance;
@@ -54,6 +55,15 @@ impl Blocks {
         let block = (piece.from_ns / self.length_ns) as usize;
         let last = self.blocks.len() - 1;
         self.blocks[block.min(last)].add(piece);
+    }
+
+    /// With the weight of each phase among stretches of unknown time.
+    pub fn weighted(&self, stretches: &Stretches) -> Self {
+        let blocks = self.blocks.iter().map(|block| block.weighted(stretches));
+        Self {
+            blocks: blocks.collect(),
+            length_ns: self.length_ns,
+        }
     }
 
     /// Adds as many other blocks, multiplied by `factor`.
@@ -118,13 +128,15 @@ pub fn interval(kinds: &[(&Draws, f64, f64)], has_tail: bool) -> Option<(f64, f6
 }
 
 /// The 95 % interval of the mean of rows of phases, by drawing rows: phases of `phase_ns` from a
-/// trace of `known_ns`. Relative to the mean; `None` if the trace is too short.
+/// trace of `known_ns`, each with the weight that `weight` gives its noise. Relative to the mean;
+/// `None` if the trace is too short.
 ///
 /// `R` rows are a sample of the trace, which is a sample of the noise with the information of
 /// `T` rows: the variance of their mean is that of a row times `1/R + 1/T`. Rows that are drawn
 /// show `1/R` only, so the interval is wider by the square root of `1 + R/T`.
 pub fn of_rows(
     rows: &[Vec<f64>],
+    weight: impl Fn(f64) -> f64,
     (phase_ns, known_ns): (u64, u64),
     seed: u64,
 ) -> Option<(f64, f64)> {
@@ -134,7 +146,12 @@ pub fn of_rows(
     let sums: Vec<(f64, f64)> = rows
         .iter()
         .filter(|row| !row.is_empty())
-        .map(|row| (row.iter().sum(), row.len() as f64))
+        .map(|row| {
+            let each = row.iter().map(|noise_ns| (*noise_ns, weight(*noise_ns)));
+            each.fold((0.0, 0.0), |(sum, all), (noise_ns, weight)| {
+                (sum + weight * noise_ns, all + weight)
+            })
+        })
         .collect();
     let (sum, phases) = sums.iter().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
     let whole = sum / phases;
@@ -191,6 +208,10 @@ mod tests {
 
     const WORK: u64 = 1_000_000;
 
+    fn alike(_noise_ns: f64) -> f64 {
+        1.0
+    }
+
     fn heavy_tailed(seed: u64, known_ns: u64) -> CpuTrace {
         by_chance(seed, known_ns, 0.6, |chance| 2e4 / chance.uniform().sqrt())
     }
@@ -224,10 +245,10 @@ mod tests {
         Windows::new(&quiet, WORK).for_each(|piece| blocks.add(&piece));
         assert_eq!(interval(&[(&blocks.draw(1), 64.0, 1.0)], false), None);
         let long = (1, 1_000_000);
-        assert_eq!(of_rows(&vec![vec![0.0; 3]; 20], long, 1), None);
-        assert!(of_rows(&vec![vec![1.0]; 3], long, 1).is_none());
-        assert!(of_rows(&vec![vec![1.0]; 20], long, 1).is_some());
-        assert!(of_rows(&vec![vec![1.0]; 20], (1, 199), 1).is_none());
+        assert_eq!(of_rows(&vec![vec![0.0; 3]; 20], alike, long, 1), None);
+        assert!(of_rows(&vec![vec![1.0]; 3], alike, long, 1).is_none());
+        assert!(of_rows(&vec![vec![1.0]; 20], alike, long, 1).is_some());
+        assert!(of_rows(&vec![vec![1.0]; 20], alike, (1, 199), 1).is_none());
     }
 
     #[test]
@@ -238,7 +259,7 @@ mod tests {
             (0..100).map(&mut row).collect()
         };
         let width = |growth: f64, mean: f64| {
-            let (low, high) = of_rows(&rows(growth), (1_000, 1_000_000), 1).unwrap();
+            let (low, high) = of_rows(&rows(growth), alike, (1_000, 1_000_000), 1).unwrap();
             (high - low) * mean
         };
         let (level, growing) = (width(0.0, 100.5), width(10.0, 595.5));
@@ -251,7 +272,7 @@ mod tests {
         let rows: Vec<Vec<f64>> = (0..100).map(|_| vec![chance.uniform(); 10]).collect();
         // A thousand phases of 1 s: as long as the trace, a quarter of it, and four times.
         let width = |known_ns| {
-            let (low, high) = of_rows(&rows, (1_000_000_000, known_ns), 1).unwrap();
+            let (low, high) = of_rows(&rows, alike, (1_000_000_000, known_ns), 1).unwrap();
             high - low
         };
         let once = width(1_000_000_000_000);

@@ -7,6 +7,7 @@
 //! because not all of them occur: see [`super::waiting`].
 
 use super::noise::{Grid, Noise};
+use super::stretches::Stretches;
 use super::windows::NoisePiece;
 
 /// Cells per decade of noise: each is 0.45 % wide.
@@ -176,6 +177,36 @@ impl Cells {
                 *moment += more_moment * factor;
             }
         }
+    }
+
+    /// With the weight of each phase among stretches of unknown time.
+    pub fn weighted(&self, stretches: &Stretches) -> Self {
+        let mut all = Self {
+            lumped: self.lumped,
+            ..Self::new(self.grid.clone())
+        };
+        let edges = self.grid.edges();
+        for (number, theirs) in self.bands.iter().enumerate() {
+            let Some(theirs) = theirs else { continue };
+            // Lumped depths are unknown. They serve for intervals only.
+            let depth_ns = match band_ns(number) {
+                _ if self.lumped => 0.0,
+                (from, until) if until.is_finite() => (from + until) / 2.0,
+                (from, _) => from,
+            };
+            let ours = all.band(number);
+            for (cell, (weight, moment)) in self.filled(theirs).enumerate() {
+                let noise_ns = if weight > 0.0 {
+                    moment / weight
+                } else {
+                    edges[cell]
+                };
+                let factor = stretches.weight_inside(noise_ns, depth_ns);
+                ours.weight[cell] = weight * factor;
+                ours.moment[cell] = moment * factor;
+            }
+        }
+        all
     }
 
     /// The distribution of the noise if this share of the begins in each band occurs, 0 to 1.

@@ -90,6 +90,17 @@ impl EventClass {
         groups.into_iter().map(class).collect()
     }
 
+    /// The period of a periodic class, and the share of the trace's noise that it has, percent.
+    pub(super) fn period(&self, trace: &JitterTrace) -> Option<(f64, f64)> {
+        let Members::Periodic(group) = &self.members else {
+            return None;
+        };
+        let all_ns: u64 = trace.cpus.iter().map(CpuTrace::noise_ns).sum();
+        let noise_ns: f64 = group.iter().map(|one| one.noise_ns).sum();
+        let share_pct = noise_ns / all_ns.max(1) as f64 * 100.0;
+        Some((group.first()?.period_ns, share_pct))
+    }
+
     /// Length of the part of an event that is in the class, ns.
     fn part_ns(&self, cpu: &CpuTrace, event: usize) -> u64 {
         let length_ns = cpu.events[event].length_ns;

@@ -126,6 +126,12 @@ pub struct DriftRun<'a> {
 }
 
 impl DriftRun<'_> {
+    /// Mean distance from the first rank to the last, ns.
+    pub fn mean_reach_ns(&self) -> f64 {
+        let at_end = self.drift.longest_ns() as f64 / 2.0;
+        at_end * self.every.min(self.phases) as f64 / self.phases as f64
+    }
+
     fn places_of(&self, unit: usize) -> Option<&[f64]> {
         let of_unit = self.places.get(unit).map(Vec::as_slice);
         of_unit.filter(|places| !places.is_empty())
@@ -203,9 +209,7 @@ impl Units {
             ranks as f64 * 8.0
         } else {
             let pieces: usize = self.pieces.iter().map(Vec::len).sum();
-            let mean_drift = run.drift.longest_ns() as f64 / 2.0;
-            mean_drift * run.every.min(run.phases) as f64 / run.phases as f64 * pieces as f64
-                / self.known_ns().max(1) as f64
+            run.mean_reach_ns() * pieces as f64 / self.known_ns().max(1) as f64
                 + self.pieces.len() as f64
         };
         let looks = span * run.phases as f64;
@@ -279,7 +283,10 @@ impl Units {
                 let at = if again {
                     self.anywhere(reach as u64, &mut chance)
                 } else {
-                    self.after(stretch, reach as u64)
+                    // The begin of the only stretch follows no unknown time.
+                    let several = self.valid.len() > 1;
+                    let left_ns = several.then(|| chance.below(run.phase_ns));
+                    self.after(stretch, reach as u64, left_ns)
                 };
                 let Some(at) = at else { break };
                 (stretch, t_ns) = at;
@@ -309,11 +316,50 @@ impl Units {
 
     /// The begin of the next stretch over which ranks can reach, and its number; after the last
     /// comes the first. A random position instead would let the ends of stretches count for more.
-    fn after(&self, stretch: usize, reach_ns: u64) -> Option<(usize, u64)> {
+    fn after(&self, stretch: usize, reach_ns: u64, left_ns: Option<u64>) -> Option<(usize, u64)> {
         let all = self.valid.iter().enumerate().cycle();
         let mut next = all.skip(stretch + 1).take(self.valid.len());
-        next.find(|(_, span)| span.length_ns() > reach_ns + 1)
-            .map(|(stretch, span)| (stretch, span.from_ns))
+        next.find_map(|(stretch, span)| {
+            let from_ns = match left_ns {
+                Some(left_ns) => self.enter(span, left_ns),
+                None => span.from_ns,
+            };
+            (span.until_ns.saturating_sub(from_ns) > reach_ns + 1).then_some((stretch, from_ns))
+        })
+    }
+
+    /// Where the first phase of a stretch begins: ranks that ran before it are in a phase when it
+    /// begins, with `left_ns` of its work left. A phase that began with the stretch would be one
+    /// too many, and one that began inside an event would meet what the phase before met.
+    fn enter(&self, span: &Span, mut left_ns: u64) -> u64 {
+        let mut t_ns = span.from_ns;
+        let over = |pieces: &Vec<NoisePiece>| pieces.partition_point(|p| p.until_ns <= t_ns);
+        let mut at: Vec<usize> = self.pieces.iter().map(over).collect();
+        while t_ns < span.until_ns {
+            let (mut inside_ns, mut free_ns) = (t_ns, span.until_ns);
+            for (pieces, at) in self.pieces.iter().zip(&mut at) {
+                while pieces.get(*at).is_some_and(|piece| piece.until_ns <= t_ns) {
+                    *at += 1;
+                }
+                match pieces.get(*at) {
+                    Some(piece) if piece.inside_ns.is_some() => {
+                        inside_ns = inside_ns.max(piece.until_ns);
+                    }
+                    Some(piece) => free_ns = free_ns.min(piece.until_ns),
+                    None => {}
+                }
+            }
+            if inside_ns > t_ns {
+                t_ns = inside_ns;
+            } else if left_ns == 0 {
+                break;
+            } else {
+                let step_ns = left_ns.min(free_ns - t_ns);
+                t_ns += step_ns;
+                left_ns -= step_ns;
+            }
+        }
+        t_ns
     }
 }
 
@@ -435,166 +481,4 @@ fn stretches(pieces: &[NoisePiece]) -> Vec<Span> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn piece(from_ns: u64, until_ns: u64, noise_ns: u64) -> NoisePiece {
-        NoisePiece {
-            from_ns,
-            until_ns,
-            noise_ns,
-            inside_ns: None,
-        }
-    }
-
-    #[test]
-    fn the_first_piece_after_a_time_is_found() {
-        let pieces = (0..100).map(|i| piece(i * 10, i * 10 + 10, 0));
-        let pieces: Vec<NoisePiece> = pieces.collect();
-        for t_ns in 0..1005 {
-            let expected = pieces.partition_point(|piece| piece.until_ns <= t_ns);
-            assert_eq!(first_after(&pieces, t_ns), expected, "{t_ns}");
-        }
-        assert_eq!(first_after(&[], 5), 0);
-    }
-
-    #[test]
-    fn rows_are_left_out_evenly() {
-        assert_eq!(middles(5, 1), [0, 1, 2, 3, 4]);
-        assert_eq!(middles(10, 3), [1, 3, 6, 8]);
-        assert_eq!(middles(98, 98), [49]);
-        assert_eq!(middles(98, 1000), [49]);
-    }
-
-    #[test]
-    fn the_shares_of_a_drift_add_up() {
-        for spread in [Spread::Uniform, Spread::Normal] {
-            let drift = Drift { end_ns: 1, spread };
-            let parts = (0..10).map(|i| f64::from(i) / 10.0);
-            let sum: f64 = parts
-                .map(|at| drift.below(at + 0.1) - drift.below(at))
-                .sum();
-            assert!((sum - 1.0).abs() < 1e-6, "{sum}");
-            let mut chance = Chance::new(1, 1);
-            let places: Vec<f64> = (0..2000).map(|_| drift.place(&mut chance)).collect();
-            let mean = places.iter().sum::<f64>() / 2000.0;
-            assert!((mean - 0.5).abs() < 0.03, "{mean}");
-            assert!(places.iter().all(|place| (0.0..=1.0).contains(place)));
-        }
-    }
-
-    fn run(places: &[Vec<f64>]) -> DriftRun<'_> {
-        DriftRun {
-            phase_ns: 1,
-            phases: 1,
-            every: 1,
-            drift: Drift {
-                end_ns: 1,
-                spread: Spread::Uniform,
-            },
-            places,
-            anywhere: false,
-            seed: 0,
-            threads: 1,
-        }
-    }
-
-    #[test]
-    fn a_drift_is_the_distance_from_the_first_rank_to_the_last() {
-        let mut chance = Chance::new(1, 1);
-        for ranks in 2..=FEW {
-            let places = run(&[]).draw_places(ranks, 3, &mut chance);
-            assert_eq!(places.len() as u64, ranks);
-            assert_eq!(range(&places), Some((0.0, 1.0)));
-        }
-        let alone = run(&[]).draw_places(1, 3, &mut chance);
-        assert!(alone[0] > 0.0 && alone[0] < 1.0);
-        let measured = [vec![0.2, 0.4]];
-        let places = run(&measured).draw_places(9, 1, &mut chance);
-        assert!(places.iter().all(|place| measured[0].contains(place)));
-    }
-
-    #[test]
-    fn measured_places_are_those_of_the_ranks() {
-        let places = [vec![0.0, 0.1, 0.1, 1.0], vec![0.7]];
-        let run = run(&places);
-        // Every place lies in one piece, the last one in the last.
-        for (from, until, share) in [(0.0, 0.05, 0.25), (0.05, 0.5, 0.5), (0.5, 1.0, 0.25)] {
-            assert!((run.share(0, from, until) - share).abs() < 1e-9);
-        }
-        assert!((run.share(0, 0.0, 1.1) - 1.0).abs() < 1e-9);
-        assert_eq!(run.share(1, 0.0, 0.7), 0.0);
-        let mut chance = Chance::new(1, 1);
-        assert_eq!(run.place(1, &mut chance), 0.7);
-        // A unit without measured places.
-        assert!((run.share(2, 0.2, 0.4) - 0.2).abs() < 1e-9);
-    }
-
-    #[test]
-    fn only_the_cpus_of_the_ranks_make_them_wait() {
-        let unit = |noise_ns| {
-            vec![NoisePiece {
-                from_ns: 0,
-                until_ns: 1_000,
-                noise_ns,
-                inside_ns: None,
-            }]
-        };
-        let units = Units::new(
-            (0..80)
-                .map(|at| unit(if at < 65 { 1 } else { 9 }))
-                .collect(),
-        );
-        for (ranks, expected) in [(FEW, 1.0), (FEW + 1, 1.0), (FEW + 2, 9.0), (80, 9.0)] {
-            for end_ns in [0, 100] {
-                let run = DriftRun {
-                    drift: Drift {
-                        end_ns,
-                        spread: Spread::Uniform,
-                    },
-                    ..run(&[])
-                };
-                let found: Vec<f64> = units.slowest(ranks, &run).concat();
-                assert_eq!(found, [expected], "{ranks} ranks, a drift of {end_ns} ns");
-            }
-        }
-    }
-
-    #[test]
-    fn all_parts_of_a_recording_count() {
-        for (first, second) in [(0, 1000), (1000, 0)] {
-            // Where noise doubles a phase there are half as many.
-            let units = Units::new(vec![vec![
-                piece(0, 500_000, first),
-                piece(600_000, 1_100_000, second),
-            ]]);
-            let run = DriftRun {
-                phase_ns: 1000,
-                phases: 500_000,
-                every: 500_000,
-                ..run(&[])
-            };
-            let found = units.slowest(1, &run).concat();
-            let mean = found.iter().sum::<f64>() / found.len() as f64;
-            assert!((mean / 333.3 - 1.0).abs() < 0.03, "{first}: {mean}");
-            let few = DriftRun { phases: 400, ..run };
-            assert_eq!(units.slowest(1, &few).len(), 20);
-        }
-    }
-
-    #[test]
-    fn positions_are_where_all_are_known() {
-        let piece = |from_ns, until_ns| piece(from_ns, until_ns, 0);
-        let units = Units::new(vec![
-            vec![piece(0, 50), piece(50, 100), piece(200, 300)],
-            vec![piece(20, 250)],
-        ]);
-        let valid: Vec<(u64, u64)> = units
-            .valid
-            .iter()
-            .map(|s| (s.from_ns, s.until_ns))
-            .collect();
-        assert_eq!(valid, [(20, 100), (200, 250)]);
-        assert_eq!(units.longest_ns(), 80);
-    }
-}
+mod tests;

@@ -24,6 +24,7 @@ mod positions;
 mod prediction;
 pub mod replay;
 mod resync;
+mod stretches;
 mod sweep;
 mod tail;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub use prediction::{Estimate, PHASES_PCT, Prediction, RankPrediction, SATURATED
 pub use sandbag_jitter::replay::Sync;
 pub use tail::Tail;
 pub use waiting::Starts;
+pub use warnings::warning_of_period;
 
 use crate::Result;
 

@@ -27,7 +27,8 @@ pub struct RankPrediction {
     pub noise_ns: f64,
     /// The barrier without noise, ns.
     pub barrier_ns: f64,
-    /// A lower bound: the trace is too short for this number of ranks.
+    /// The trace, or each of its stretches, is too short to show the longest times. The figure is
+    /// an estimate that is mostly too low, and not a bound.
     pub saturated: bool,
     /// With a fitted tail, if there is one.
     pub tail: Option<Estimate>,

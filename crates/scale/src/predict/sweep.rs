@@ -9,6 +9,7 @@ use super::bootstrap::{Blocks, Draws};
 use super::cells::{Cells, FINE};
 use super::noise::Grid;
 use super::options::PredictOptions;
+use super::stretches::Stretches;
 use super::threads::map_each;
 use super::waiting::Starts;
 use super::windows::CpuGroup;
@@ -46,7 +47,14 @@ fn sweep(unit: &[&CpuTrace], work_ns: u64, mut blocks: Option<&mut Blocks>) -> C
             blocks.add(piece);
         }
     });
-    Cells::gather(Grid::new(FINE), pieces)
+    let cells = Cells::gather(Grid::new(FINE), pieces);
+    let Some(stretches) = Stretches::new(unit.iter().copied(), work_ns) else {
+        return cells;
+    };
+    if let Some(blocks) = blocks {
+        *blocks = blocks.weighted(&stretches);
+    }
+    cells.weighted(&stretches)
 }
 
 /// The factor that gives each unit the same weight: of its begins that occur. Which of them

@@ -66,7 +66,7 @@ impl Working<'_> {
             Some(self.estimate(ranks, noise_ns, ratio(true)))
         });
         RankPrediction {
-            saturated,
+            saturated: saturated || self.hides_noise(),
             tail,
             ..self.point(ranks, &all, ratio(false))
         }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Warnings about a trace.
 
+use sandbag_jitter::replay::Sync;
 use sandbag_jitter::{CpuTrace, JitterTrace};
 
 use super::barrier::BarrierModel;
+use super::classes::EventClass;
 use super::options::PredictOptions;
 use super::prediction::{RankPrediction, SATURATED_PCT};
 
@@ -71,6 +73,53 @@ pub(super) fn warn(trace: &JitterTrace, options: &PredictOptions, warnings: &mut
     }
 }
 
+/// Share of the noise from which a period matters, percent.
+const PERIODIC_PCT: f64 = 10.0;
+/// A phase of more periods meets nearly the same noise wherever it begins.
+const MOST_PERIODS: f64 = 10.0;
+
+/// A warning if much of the noise is periodic and ranks keep their distance to it: phases of a
+/// rank are taken as independent of each other, and are not. `None` where ranks have a common
+/// position, because then each phase is simulated where the one before ended.
+pub fn warning_of_period(
+    trace: &JitterTrace,
+    classes: &[EventClass],
+    options: &PredictOptions,
+) -> Option<String> {
+    let several = |ranks: &u64| *ranks > u64::from(options.group);
+    if options.sync != Sync::None || !options.ranks.iter().any(several) {
+        return None;
+    }
+    let found = classes.iter().filter_map(|class| {
+        let (period_ns, share_pct) = class.period(trace)?;
+        let matters =
+            share_pct >= PERIODIC_PCT && options.quantum_ns as f64 <= period_ns * MOST_PERIODS;
+        matters.then_some((class, share_pct))
+    });
+    let (class, share_pct) = found.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(format!(
+        "{share_pct:.0} % of the noise comes {}, but the phases of a rank are taken as independent \
+         of each other; ranks keep their distance within the period, so the figures hold only \
+         roughly, on average over these distances, and not at all where phases with their noise \
+         last as long as the period or a multiple of it",
+        class.name
+    ))
+}
+
+/// Share of the noise that no phase shows from which figures are too low, percent. Less is chance:
+/// the weights of phases are estimates.
+pub(super) const UNSEEN_PCT: f64 = 2.0;
+
+pub(super) fn warn_of_unseen(unseen_pct: f64, warnings: &mut Vec<String>) {
+    if unseen_pct >= UNSEEN_PCT {
+        warnings.push(format!(
+            "the figures are too low: {unseen_pct:.1} % of the noise lies in phases longer than \
+             the known time in which they began, so their lengths are not known; record for longer \
+             stretches without a pause"
+        ));
+    }
+}
+
 /// The interval covers a mean of fewer phases; this says why they are fewer.
 pub(super) fn warn_of_left_out(
     points: &[RankPrediction],
@@ -86,5 +135,41 @@ pub(super) fn warn_of_left_out(
             options.phases,
             point.ranks
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{by_chance, cpu, trace};
+
+    #[test]
+    fn periodic_noise_is_named_where_ranks_keep_their_distance() {
+        let ticks: Vec<(u64, u64)> = (0..3000).map(|n| (n * 10_000_000, 1_000_000)).collect();
+        let periodic = trace(vec![cpu(&[(0, 30_000_000_000)], &ticks)]);
+        let random = trace(vec![by_chance(1, 30_000_000_000, 0.1, |_| 1e6)]);
+        let warning = |trace: &JitterTrace, sync, ranks, quantum_ns| {
+            let options = PredictOptions {
+                sync,
+                ranks: vec![ranks],
+                quantum_ns,
+                ..PredictOptions::default()
+            };
+            let classes = EventClass::periodic(trace, 1, |ns| format!("every {:.0} ms", ns / 1e6));
+            warning_of_period(trace, &classes, &options)
+        };
+        let found = warning(&periodic, Sync::None, 16, 1_000_000).unwrap();
+        assert!(
+            found.contains("100 % of the noise comes every 10 ms"),
+            "{found}"
+        );
+        for (trace, sync, ranks, quantum_ns) in [
+            (&random, Sync::None, 16, 1_000_000),
+            (&periodic, Sync::None, 1, 1_000_000),
+            (&periodic, Sync::None, 16, 1_000_000_000),
+            (&periodic, Sync::Phases(1), 16, 1_000_000),
+        ] {
+            assert_eq!(warning(trace, sync, ranks, quantum_ns), None);
+        }
     }
 }

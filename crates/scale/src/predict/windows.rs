@@ -57,6 +57,8 @@ impl NoisePiece {
 #[derive(Debug, Clone)]
 pub(super) struct Windows<'a> {
     spans: std::slice::Iter<'a, Span>,
+    /// There is more than one stretch.
+    interrupted: bool,
     events: &'a [TraceEvent],
     work_ns: u64,
     at: Option<WindowPosition>,
@@ -82,6 +84,7 @@ impl<'a> Windows<'a> {
     pub fn new(cpu: &'a CpuTrace, work_ns: u64) -> Self {
         Self {
             spans: cpu.known.iter(),
+            interrupted: cpu.known.len() > 1,
             events: &cpu.events,
             work_ns: work_ns.max(1),
             at: None,
@@ -89,8 +92,12 @@ impl<'a> Windows<'a> {
     }
 
     fn enter(&self, span: &Span) -> WindowPosition {
-        let first = self.events.partition_point(|e| e.start_ns < span.from_ns);
-        // An event that began before the stretch counts as unknown time.
+        // An event that began before the stretch counts as unknown time. So does one that begins
+        // with it after unknown time: it may be the rest of a longer one, and its depth is unknown.
+        let before = |e: &TraceEvent| {
+            e.start_ns < span.from_ns || self.interrupted && e.start_ns == span.from_ns
+        };
+        let first = self.events.partition_point(before);
         let over = first
             .checked_sub(1)
             .map_or(0, |before| self.events[before].end_ns());

@@ -9,9 +9,10 @@ use super::noise::Noise;
 use super::options::{PredictOptions, TraceSource};
 use super::positions::positions;
 use super::prediction::{Estimate, PHASES_PCT, RankPrediction};
+use super::stretches::{Stretches, unseen_pct};
 use super::sweep::{SourceSweep, units};
 use super::tail::{SHARE, Tail};
-use super::warnings::{most_noise, warn};
+use super::warnings::{UNSEEN_PCT, most_noise, warn, warn_of_unseen};
 use crate::Result;
 
 /// Kinds of units at most, where ranks take them in turn: each needs some 10 MB.
@@ -23,6 +24,10 @@ pub(super) struct Working<'a> {
     pub shares: Vec<u64>,
     pub swept: Vec<SourceSweep>,
     pub units: Option<Units>,
+    /// Those of synchronised ranks; `None` without unknown time between them.
+    pub stretches: Option<Stretches>,
+    /// Share of the noise that no phase shows, because of unknown time, percent.
+    pub unseen_pct: f64,
     pub tail: Option<Tail>,
     pub noise_pct: f64,
     pub warnings: Vec<String>,
@@ -70,19 +75,34 @@ impl<'a> Working<'a> {
             };
             warnings.push(why.to_owned());
         }
-        let units = match options.sync {
-            Sync::None => None,
-            _ => Some(positions(sources[0].trace, options)?),
-        };
+        let (mut common, mut stretches) = (None, None);
+        if options.sync != Sync::None {
+            let trace = sources[0].trace;
+            common = Some(positions(trace, options)?);
+            let cpus = units(trace, options.group).into_iter().flatten();
+            stretches = Stretches::new(cpus, options.quantum_ns);
+        }
+        let unseen = sources.iter();
+        let unseen =
+            unseen.map(|source| unseen_pct(source.trace, options.quantum_ns, options.threads));
+        let unseen_pct = unseen.fold(0.0, f64::max);
+        warn_of_unseen(unseen_pct, &mut warnings);
         Ok(Self {
+            stretches,
+            unseen_pct,
             shares,
             options,
             swept,
-            units,
+            units: common,
             tail,
             noise_pct,
             warnings,
         })
+    }
+
+    /// Whether unknown time hides so much of the noise that figures are too low.
+    pub(super) fn hides_noise(&self) -> bool {
+        self.unseen_pct >= UNSEEN_PCT
     }
 
     /// Duration of a phase without noise, ns.

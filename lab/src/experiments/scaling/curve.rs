@@ -43,7 +43,7 @@ pub struct CurvePoint {
     /// Slowdown, percent, with its interval where there is one.
     pub pct: f64,
     pub interval_pct: Option<(f64, f64)>,
-    /// The trace is too short for this number of ranks: the slowdown is at least that.
+    /// The trace is too short for this number of ranks: the slowdown is mostly low.
     pub saturated: bool,
 }
 
