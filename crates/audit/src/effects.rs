@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::model::{AuditSample, Effect, LengthEffect, Quantity, Test};
 use crate::ranks::{
-    Blocks, Scale, ShiftEstimate, compare_all, compare_with_middle, estimate, half_width, holm,
-    quantile,
+    Blocks, Scale, ShiftEstimate, compare_all, compare_with_middle, half_width, holm, quantile,
+    rank_shift,
 };
 
 /// How sure effects are to be.
@@ -242,7 +242,7 @@ pub fn in_time(samples: &[AuditSample], cpus: &[u32], quantity: Quantity, cpu: u
         let own: Vec<AuditSample> = samples.iter().filter(within).cloned().collect();
         let some = blocks(&own, cpus, quantity, None);
         let scale = scale(quantity, &some);
-        Some(scale.pct(estimate(&some, scale, place)?))
+        Some(scale.pct(rank_shift(&some, scale, place)?))
     };
     (0..parts).filter_map(of_part).collect()
 }

@@ -151,6 +151,15 @@ impl Quantity {
             !(-89.9..=899.0).contains(&pct)
         }
     }
+
+    /// Whether a difference, percent, is where the search for it ended: one of the times is
+    /// nothing, so they have no ratio. Of others it is the estimate, however large it is. A share
+    /// has a difference also from nothing.
+    pub(crate) fn is_end_of_search(self, pct: f64) -> bool {
+        // A factor of 10, as near as the search comes.
+        let shift = (pct / 100.0).ln_1p().abs();
+        !self.is_share() && (shift - std::f64::consts::LN_10).abs() < 1e-8
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

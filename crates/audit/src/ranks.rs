@@ -18,8 +18,10 @@
 //! follow from the blocks themselves. With two CPUs this is Wilcoxon's signed
 //! rank test.
 //!
-//! The estimate is the shift of the CPU's figures at which the sum is what it
-//! would be of an equal CPU, the interval all shifts that are not refused.
+//! The estimate is the difference from the middle CPU: the middle of the differences
+//! from each of the others, of which each is the shift at which the sum of the two alone
+//! is what it would be of an equal CPU. The interval are all shifts of the CPU's figures
+//! that are not refused among all CPUs.
 //!
 //! What disturbs one CPU for several rounds falls on no CPU at random in each block:
 //! neighbouring rounds are correlated, and the variance is greater than blocks alone
@@ -85,7 +87,7 @@ pub fn compare(
         return None;
     }
     let looked = ShiftedBlocks::new(blocks, scale, cpu);
-    let shift = looked.root(0.0);
+    let shift = looked.estimate();
     let inflation = inflation(&looked.at(shift).rounds);
     let far = |p: f64| quantile(1.0 - p / 2.0) * inflation.sqrt();
     let interval = |p: f64| {
@@ -204,8 +206,10 @@ impl ShiftEstimate {
     }
 }
 
-/// The estimate alone, as a shift; `None` as of [`compare`].
-pub fn estimate(blocks: &Blocks, scale: Scale, cpu: usize) -> Option<f64> {
+/// The shift at which the sum of a CPU's ranks is that of an equal one; `None` as of [`compare`].
+/// Of a CPU that is slower it is about the estimate. What disturbs a third of few blocks changes
+/// it by less.
+pub fn rank_shift(blocks: &Blocks, scale: Scale, cpu: usize) -> Option<f64> {
     let can = blocks.cpus >= 2 && cpu < blocks.cpus && !blocks.is_empty();
     can.then(|| ShiftedBlocks::new(blocks, scale, cpu).root(0.0))
 }
@@ -220,7 +224,7 @@ pub fn half_width(blocks: &Blocks, scale: Scale, together: f64) -> Option<f64> {
     let half = |cpu| {
         let mut looked = ShiftedBlocks::new(blocks, scale, cpu);
         looked.fine = COARSE;
-        let shift = looked.root(0.0);
+        let shift = looked.estimate();
         let z = quantile(1.0 - together / 2.0) * inflation(&looked.at(shift).rounds).sqrt();
         let ends = [looked.root(z), looked.root(-z)];
         let is_open = ends.into_iter().any(|end| scale.is_open(end));

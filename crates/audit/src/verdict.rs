@@ -359,7 +359,7 @@ fn look(effect: &Effect, test: &Test, rule: &Rule<'_>) -> EffectClass {
         };
     }
     let sampled = matches!(effect.quantity, Quantity::User | Quantity::System);
-    if effect.p_together < rule.level.pointwise_alpha() && low > 0.0 {
+    if is_beyond_chance(effect, rule) {
         if sampled && of_all_pct(effect, effect.pct, test) < WEIGHT * rule.tolerance_pct {
             return EffectClass::Little;
         }
@@ -383,6 +383,11 @@ fn look(effect: &Effect, test: &Test, rule: &Rule<'_>) -> EffectClass {
     } else {
         EffectClass::Open
     }
+}
+
+/// Whether the CPU is slower for sure, however little.
+fn is_beyond_chance(effect: &Effect, rule: &Rule<'_>) -> bool {
+    effect.p_together < rule.level.pointwise_alpha() && effect.together_pct.0 > 0.0
 }
 
 /// The effect in each part of the test's time.

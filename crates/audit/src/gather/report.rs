@@ -14,7 +14,7 @@ use sandbag_ui::text::visible;
 
 use super::{Cluster, HostDifference};
 use crate::model::{AuditVerdict, Quantity};
-use crate::report::words::{confidence, probability, signed, verdict};
+use crate::report::words::{confidence, difference, probability, signed, verdict};
 
 /// Rows on a terminal; the other forms have all.
 const SHOWN: usize = 20;
@@ -44,7 +44,7 @@ fn cells(one: &HostDifference) -> [String; 7] {
         visible(&one.host),
         visible(&one.test),
         one.quantity.word().to_owned(),
-        number(one.pct),
+        format!("{} {unit}", difference(one.quantity, one.pct)),
         end(one.together_pct.0),
         end(one.together_pct.1),
         verdict(one.verdict).to_owned(),
@@ -58,7 +58,11 @@ fn cpu_cells(cluster: &Cluster) -> Vec<[String; 6]> {
             one.cpu.to_string(),
             visible(&one.test),
             one.quantity.word().to_owned(),
-            format!("{} {}", signed(one.pct), one.quantity.unit()),
+            format!(
+                "{} {}",
+                difference(one.quantity, one.pct),
+                one.quantity.unit()
+            ),
             probability(one.p),
         ]
     });

@@ -511,3 +511,49 @@ fn hosts_that_did_other_amounts_of_work_are_compared_by_the_same() {
     assert!(times.clone().count() > 0);
     assert!(times.clone().all(|one| one.pct.abs() < 1e-3), "{found:?}");
 }
+
+/// The hosts are slower by these factors.
+#[test]
+fn a_host_differs_from_the_middle_of_all() {
+    let cases: [(&[f64], &[f64]); 4] = [
+        (&[1.0, 1.0, 1.1], &[0.0, 0.0, 10.0]),
+        (&[1.0, 1.1, 1.1], &[-9.1, 0.0, 0.0]),
+        (&[1.0, 1.0, 1.0, 1.1], &[0.0, 0.0, 0.0, 10.0]),
+        (&[1.0, 1.1, 1.0, 1.1, 1.0], &[0.0, 10.0, 0.0, 10.0, 0.0]),
+    ];
+    for (slower, expected) in cases {
+        let of = |host: u32| {
+            let maker = Maker::eight().odd(None).seed(u64::from(host));
+            maker.slower(slower[host as usize])
+        };
+        let found = gather(of, slower.len() as u32);
+        let elapsed = found.differences.iter();
+        for one in elapsed.filter(|one| one.quantity == Quantity::Elapsed) {
+            let host = found.hosts.iter().position(|host| *host == one.host);
+            let expected = expected[host.unwrap()];
+            assert!((one.pct - expected).abs() < 0.2, "{slower:?}: {one:?}");
+            let verdict = one.verdict == AuditVerdict::Unequal;
+            assert_eq!(verdict, expected > 1.0, "{slower:?}: {one:?}");
+        }
+    }
+}
+
+#[test]
+fn equal_hosts_have_equal_figures() {
+    let same = Maker::eight().odd(None);
+    let slower = Maker::eight().odd(None).slower(1.1);
+    let found = gather_audits([same.make(), same.make(), slower.make()].into_iter());
+    let of = |host: &str| -> Vec<(&str, Quantity, f64)> {
+        let all = found.differences.iter().filter(|one| one.host == host);
+        let mut all: Vec<_> = all
+            .map(|one| (one.test.as_str(), one.quantity, one.pct))
+            .collect();
+        all.sort_by(|a, b| a.partial_cmp(b).unwrap());
+        all
+    };
+    assert_eq!(of("n0"), of("n1"));
+    let times = of("n0");
+    for (test, quantity, pct) in times.iter().filter(|(_, of, _)| !of.is_share()) {
+        assert!(pct.abs() < 1e-3, "{test} {quantity:?}: {pct}");
+    }
+}

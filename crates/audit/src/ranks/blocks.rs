@@ -71,6 +71,16 @@ impl Blocks {
         }
     }
 
+    /// Two of the CPUs.
+    pub(super) fn pair(&self, one: usize, other: usize) -> Self {
+        let figures = self.iter().flat_map(|(_, row)| [row[one], row[other]]);
+        Self {
+            cpus: 2,
+            figures: figures.collect(),
+            rounds: self.rounds.clone(),
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.rounds.len()
     }

@@ -158,6 +158,31 @@ impl<'a> ShiftedBlocks<'a> {
         all
     }
 
+    /// The estimate: the difference from the middle CPU, which is the middle of the differences from
+    /// each of the others. The shift at which the CPU's sum is that of an equal one is near to it,
+    /// but not where a CPU is far off: of three CPUs, one of them slower, any shift between the
+    /// other two ranks alike, so chance would choose, and a mean of the others has a part of that.
+    pub(super) fn estimate(&self) -> f64 {
+        if self.blocks.cpus < 3 {
+            return self.root(0.0);
+        }
+        let others = (0..self.blocks.cpus).filter(|other| *other != self.cpu);
+        let mut apart: Vec<f64> = others.map(|other| self.difference_from(other)).collect();
+        sandbag_stats::sort(&mut apart);
+        let (low, high) = (apart[(apart.len() - 1) / 2], apart[apart.len() / 2]);
+        // Others of an even number have two in their middle. If it is between them, the CPU itself
+        // is the middle one of all, else the nearer one is.
+        0.0f64.clamp(low, high)
+    }
+
+    /// The estimate of the two alone.
+    fn difference_from(&self, other: usize) -> f64 {
+        let pair = self.blocks.pair(self.cpu, other);
+        let mut looked = ShiftedBlocks::new(&pair, self.scale, 0);
+        looked.fine = self.fine;
+        looked.root(0.0)
+    }
+
     /// The shift at which the sum is `z` standard deviations above its mean by chance.
     /// The greater the shift, the less the sum.
     pub(super) fn root(&self, z: f64) -> f64 {

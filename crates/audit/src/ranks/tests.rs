@@ -41,6 +41,82 @@ fn a_shift_is_found_and_its_mirror_image_is_not_slower() {
     }
 }
 
+/// Blocks of CPUs that differ by these shifts. One run in six is slower by 3 %.
+fn levels(levels: &[f64], seed: u64) -> Blocks {
+    let mut chance = Chance::new(seed, "levels");
+    let mut all = Blocks::new(levels.len());
+    for block in 0..36u32 {
+        let base = 50.0 * (1.0 + 0.2 * chance.uniform());
+        let row = levels.iter().map(|level| {
+            let late = if chance.uniform() < 1.0 / 6.0 {
+                0.03
+            } else {
+                0.0
+            };
+            base * (level + late + 0.001 * chance.normal()).exp()
+        });
+        let row: Vec<f64> = row.collect();
+        all.push(block / 3, &row);
+    }
+    all
+}
+
+/// Levels of CPUs, and the difference of each from the middle one. Of an even number that is
+/// the middle one of the others.
+#[test]
+fn a_difference_is_that_from_the_middle_one() {
+    let cases: [(&[f64], &[f64]); 7] = [
+        (&[0.0, 0.0, 0.1], &[0.0, 0.0, 0.1]),
+        (&[0.0, 0.0, -0.1], &[0.0, 0.0, -0.1]),
+        (&[0.0, 0.05, 0.1], &[-0.05, 0.0, 0.05]),
+        (&[0.0, 0.0, 0.0, 0.1], &[0.0, 0.0, 0.0, 0.1]),
+        (&[0.0, 0.0, 0.1, 0.1], &[-0.1, -0.1, 0.1, 0.1]),
+        (&[0.0, 0.0, 0.0, 0.1, 0.1], &[0.0, 0.0, 0.0, 0.1, 0.1]),
+        (&[0.0, 0.1, 0.1, 0.1, 0.0], &[-0.1, 0.0, 0.0, 0.0, -0.1]),
+    ];
+    for (at, expected) in cases {
+        for seed in 0..10 {
+            let found = compare_all(&levels(at, seed), Scale::Ratio, 0.01, 0.001);
+            for (cpu, (found, expected)) in found.iter().zip(expected).enumerate() {
+                assert!(
+                    (found.shift - expected).abs() < 0.0015,
+                    "{at:?}, seed {seed}, CPU {cpu}: {found:?}"
+                );
+                let (low, high) = found.together;
+                assert!(low <= found.shift && found.shift <= high, "{found:?}");
+            }
+        }
+    }
+}
+
+/// Waiting is compared by means, and times that may be 0 by sums.
+#[test]
+fn means_and_sums_differ_from_the_middle_one_as_well() {
+    let mut all = Blocks::new(4);
+    for round in 0..24u32 {
+        let late = f64::from(round % 3);
+        all.push(round, &[1.0 + late, 1.0 + late, 1.0 + late, 4.0 + late]);
+    }
+    for (scale, last) in [(Scale::Means, 3.0), (Scale::Sums, 2.5f64.ln())] {
+        let found = compare_all(&all, scale, 0.01, 0.001);
+        for (found, expected) in found.iter().zip([0.0, 0.0, 0.0, last]) {
+            let off = (found.shift - expected).abs();
+            assert!(off < 1e-3, "{scale:?}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn equal_figures_have_equal_differences() {
+    let mut all = Blocks::new(3);
+    for (round, row) in levels(&[0.0, 0.1], 3).iter() {
+        all.push(round, &[row[0], row[0], row[1]]);
+    }
+    let found = compare_all(&all, Scale::Ratio, 0.01, 0.001);
+    assert_eq!(found[0], found[1]);
+    assert!(found[0].shift.abs() < 1e-6 && (found[2].shift - 0.1).abs() < 0.002);
+}
+
 #[test]
 fn where_no_thread_can_be_had_the_rest_is_done_here() {
     let of = |cpu: usize| cpu * 2;
@@ -225,7 +301,8 @@ proptest! {
         }
         let one = compare(&blocks, Scale::Ratio, 1, 0.01, 0.001).unwrap();
         let other = compare(&drifted, Scale::Ratio, 1, 0.01, 0.001).unwrap();
-        prop_assert!((one.shift - other.shift).abs() < 1e-6);
+        // A shift is found to a thousandth of its error.
+        prop_assert!((one.shift - other.shift).abs() < 1e-5);
         prop_assert!((one.p - other.p).abs() < 1e-6);
     }
 

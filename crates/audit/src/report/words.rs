@@ -2,11 +2,14 @@
 //! Words and numbers that tables, pages and files have in common, and sentences about
 //! an audit as a whole.
 
+mod detection;
+
 use std::collections::BTreeMap;
 
 use crate::compare::Comparison;
 use crate::model::{Audit, AuditVerdict, CpuVerdict, Nature, Quantity, Test, unique};
 use crate::verdict::{alarms, is_faster};
+pub(crate) use detection::{detection, detection_of, limits};
 
 pub(crate) fn verdict(verdict: AuditVerdict) -> &'static str {
     match verdict {
@@ -40,6 +43,16 @@ pub(crate) fn signed(value: f64) -> String {
     match text.as_str() {
         "-0.00" | "+0.00" => " 0.00".to_owned(),
         _ => text,
+    }
+}
+
+/// The same of a quantity: where the search for it ended it is a bound, `> +900`.
+pub(crate) fn difference(of: Quantity, pct: f64) -> String {
+    let text = signed(pct);
+    match of.is_end_of_search(pct) {
+        true if pct > 0.0 => format!("> {text}"),
+        true => format!("< {text}"),
+        false => text,
     }
 }
 
@@ -112,103 +125,15 @@ pub(crate) fn verdict_words(found: (AuditVerdict, Option<Nature>)) -> &'static s
     }
 }
 
-/// By quantity: differences above this would have been seen, on whichever CPU;
-/// `None` where on one of them none would have been.
-pub(crate) fn limits(test: &Test) -> Vec<(Quantity, Option<f64>)> {
-    let verdicts = verdicts(test);
-    let resolved = |cpu: u32, quantity: Quantity| {
-        let one = verdicts.get(&(cpu, quantity));
-        one.is_none_or(|one| one.verdict != AuditVerdict::NotResolvable)
-    };
-    let of = |quantity: Quantity| {
-        let here = test
-            .effects
-            .iter()
-            .filter(|effect| effect.quantity == quantity);
-        let mut all = here.filter(|effect| resolved(effect.cpu, quantity));
-        let first = all.next()?.detectable_pct;
-        let worst = all.fold(first, |worst, effect| {
-            Some(worst?.max(effect.detectable_pct?))
-        });
-        Some((quantity, worst))
-    };
-    quantities(test).into_iter().filter_map(of).collect()
-}
-
-/// The quantities in which no difference could have been detected.
-fn undetected<'a>(limits: impl IntoIterator<Item = (&'a Quantity, &'a Option<f64>)>) -> String {
-    let open = limits.into_iter().filter(|(_, pct)| pct.is_none());
-    let open: Vec<&str> = open.map(|(q, _)| q.word()).collect();
-    open.join(", ")
-}
-
-/// The detection limits of a test in words.
-pub(crate) fn detection_of(test: &Test) -> Vec<String> {
-    let limits = limits(test);
-    let seen = limits.iter().filter_map(|(q, pct)| {
-        let pct = (*pct)?;
-        Some(format!("{} {} {}", q.word(), size(pct), q.unit()))
-    });
-    let seen: Vec<String> = seen.collect();
-    let open = undetected(limits.iter().map(|(q, pct)| (q, pct)));
-    let mut all = Vec::new();
-    if !seen.is_empty() {
-        let seen = seen.join(", ");
-        all.push(format!("would have been seen: more than {seen}"));
-    }
-    if !open.is_empty() {
-        all.push(format!(
-            "this run could not have detected a difference in {open}"
-        ));
-    }
-    all
-}
-
-/// The detection limits of an audit in a sentence: for each quantity that of the test
-/// with the highest.
-pub(crate) fn detection(audit: &Audit) -> String {
-    let mut worst: BTreeMap<Quantity, Option<f64>> = BTreeMap::new();
-    let all = audit.tests.iter().flat_map(limits);
-    for (quantity, pct) in all.filter(|(q, _)| !matches!(q, Quantity::User | Quantity::System)) {
-        let known = worst.entry(quantity).or_insert(pct);
-        *known = known.zip(pct).map(|(known, pct)| known.max(pct));
-    }
-    let seen = worst.iter().filter_map(|(q, pct)| {
-        let pct = (*pct)?;
-        Some(format!("{} {} ({})", size(pct), q.unit(), q.word()))
-    });
-    let seen = seen.collect::<Vec<String>>().join(", ");
-    let open = match undetected(&worst) {
-        open if open.is_empty() => open,
-        open => format!(
-            "This run could not have detected a difference in {open}: too few runs, or too noisy \
-             a machine."
-        ),
-    };
-    match (seen.is_empty(), audit.cpus.len()) {
-        (true, 1) => "One CPU: no difference could be seen.".to_owned(),
-        (true, _) if open.is_empty() => {
-            "Nothing was measured, so no difference could be seen.".to_owned()
-        }
-        (true, _) => open,
-        (false, _) => {
-            let sentence = format!(
-                "Differences above {seen} would have been seen in every test, with 90 % \
-                 probability. {open}"
-            );
-            sentence.trim_end().to_owned()
-        }
-    }
-}
-
 /// From the least to the greatest of some differences.
-pub(crate) fn span(values: impl Iterator<Item = f64>) -> String {
+pub(crate) fn span(of: Quantity, values: impl Iterator<Item = f64>) -> String {
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for value in values {
         low = low.min(value);
         high = high.max(value);
     }
-    format!("{}..{}", signed(low).trim(), signed(high).trim())
+    let ends = [low, high].map(|pct| difference(of, pct));
+    format!("{}..{}", ends[0].trim(), ends[1].trim())
 }
 
 /// The most that a sentence names.
@@ -373,7 +298,7 @@ fn equal(audit: &Audit, count: &str, sure: &str) -> String {
 
 /// `system +2.98 %`.
 pub(crate) fn figure_words(of: Quantity, pct: f64) -> String {
-    format!("{} {} {}", of.word(), signed(pct).trim(), of.unit())
+    format!("{} {} {}", of.word(), difference(of, pct).trim(), of.unit())
 }
 
 /// An audit's verdict, in a sentence without the verdict itself.
@@ -436,7 +361,7 @@ pub(crate) fn comparison(found: &Comparison) -> String {
         let worst = worst.max_by(|a, b| a.pct.abs().total_cmp(&b.pct.abs()));
         let most = worst.map_or_else(String::new, |change| {
             let up_to = if cpus.len() > 1 { "up to " } else { "" };
-            let (q, pct) = (change.quantity, signed(change.pct));
+            let (q, pct) = (change.quantity, difference(change.quantity, change.pct));
             format!(" ({} {up_to}{} {})", q.word(), pct.trim(), q.unit())
         });
         let whom = cpus_words(&cpus, all);
@@ -481,36 +406,6 @@ mod tests {
             [0.5, 0.012, 3e-9, 0.0].map(probability),
             ["0.50", "0.0120", "3e-9", "0"]
         );
-    }
-
-    #[test]
-    fn where_nothing_could_be_detected_there_is_no_figure() {
-        let mut audit = eight();
-        for effect in audit.tests.iter_mut().flat_map(|test| &mut test.effects) {
-            effect.detectable_pct = None;
-        }
-        let nothing = "his run could not have detected a difference in ";
-        let said = detection(&audit);
-        assert!(said.contains(nothing) && !said.contains("seen"), "{said}");
-        let of_test = detection_of(&audit.tests[0]);
-        assert!(of_test.len() == 1 && of_test[0].contains(nothing));
-        // What an earlier sandbag wrote in place of the figure.
-        let text = crate::report::file::write(&audit);
-        let before = text.replace("\"detectable_pct\":null", "\"detectable_pct\":899.93");
-        let read = crate::report::file::read(before.as_bytes()).unwrap();
-        let audits = [audit, read];
-        let shown = audits.each_ref().map(|audit| {
-            let page = crate::report::page::audit(audit);
-            assert!(page.contains(nothing));
-            [
-                page,
-                crate::report::csv::csv(audit),
-                crate::report::junit::junit(audit),
-            ]
-            .join("\n")
-        });
-        assert_eq!(shown[0], shown[1]);
-        assert!(!shown[0].contains("900 %"));
     }
 
     #[test]

@@ -163,7 +163,7 @@ fn cell(of: Quantity, figure: Option<&Figure>) -> Markup {
     );
     html! {
         td {
-            (minus(signed(figure.pct).trim())) (mark)
+            (minus(words::difference(of, figure.pct).trim())) (mark)
             small { (interval) }
             small { "p " (probability(figure.p)) }
         }

@@ -5,7 +5,7 @@ use comfy_table::{CellAlignment, Table};
 use sandbag_ui::table::plain;
 
 use super::super::figures::{Figure, FigureTable};
-use super::super::words::{mark, signed, size, span};
+use super::super::words::{difference, mark, signed, size, span};
 use super::style::TerminalStyle;
 use crate::model::{AuditVerdict, Quantity};
 
@@ -73,19 +73,24 @@ fn cell(of: Quantity, figure: Option<&Figure>, wide: bool) -> String {
         }
     };
     match figure.together_pct {
-        None => format!("{} ±-   {mark}", signed(pct)),
+        None => format!("{} ±-   {mark}", difference(of, pct)),
         Some((low, high)) if wide => {
-            format!("{} ({} to {}){mark}", signed(pct), end(low), end(high))
+            format!(
+                "{} ({} to {}){mark}",
+                difference(of, pct),
+                end(low),
+                end(high)
+            )
         }
         Some((low, high)) if of.is_open(low) && of.is_open(high) => {
-            format!("{} ±?   {mark}", signed(pct))
+            format!("{} ±?   {mark}", difference(of, pct))
         }
         Some((low, high)) => {
             let (above, below) = (high - pct, pct - low);
             // Two ends with the same text would look like an exact figure.
             let is_narrow = end(low) == end(high);
             if is_narrow || above.min(below) >= EVEN * above.max(below) {
-                format!("{} ±{}{mark}", signed(pct), size(above.max(below)))
+                format!("{} ±{}{mark}", difference(of, pct), size(above.max(below)))
             } else {
                 format!("{}..{}{mark}", end(low), end(high))
             }
@@ -153,7 +158,7 @@ fn table(
         let figures = |q| others().filter_map(move |cpu| figures.get(*cpu, q));
         let cells = quantities
             .iter()
-            .map(|q| span(figures(*q).map(|figure| figure.pct)));
+            .map(|q| span(*q, figures(*q).map(|figure| figure.pct)));
         let row = std::iter::once(name).chain(cells);
         table.add_row(row.chain([worst.word.to_owned()]));
     }
