@@ -160,8 +160,9 @@ impl<'a> ShiftedBlocks<'a> {
 
     /// The estimate: the difference from the middle CPU, which is the middle of the differences from
     /// each of the others. The shift at which the CPU's sum is that of an equal one is near to it,
-    /// but not where a CPU is far off: of three CPUs, one of them slower, any shift between the
-    /// other two ranks alike, so chance would choose, and a mean of the others has a part of that.
+    /// but not where a CPU is far off: of three CPUs, one of them slower, all shifts between the
+    /// other two have the same ranks, so it would be any of them. A mean of the others has a part
+    /// of the slow one.
     pub(super) fn estimate(&self) -> f64 {
         if self.blocks.cpus < 3 {
             return self.root(0.0);

@@ -49,11 +49,11 @@ pub(crate) fn signed(value: f64) -> String {
 /// The same of a quantity: where the search for it ended it is a bound, `> +900`.
 pub(crate) fn difference(of: Quantity, pct: f64) -> String {
     let text = signed(pct);
-    match of.is_end_of_search(pct) {
-        true if pct > 0.0 => format!("> {text}"),
-        true => format!("< {text}"),
-        false => text,
+    if !of.is_end_of_search(pct) {
+        return text;
     }
+    let sign = if pct > 0.0 { '>' } else { '<' };
+    format!("{sign} {text}")
 }
 
 /// A size, which has no sign; never nothing.

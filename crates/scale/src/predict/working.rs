@@ -100,7 +100,7 @@ impl<'a> Working<'a> {
         })
     }
 
-    /// Whether unknown time hides so much of the noise that figures are too low.
+    /// Whether unknown time hides more of the noise than chance alone does: figures are too low.
     pub(super) fn hides_noise(&self) -> bool {
         self.unseen_pct >= UNSEEN_PCT
     }

@@ -117,7 +117,7 @@ mod tests {
 
     const SLEEP_NS: Nanos = 5_000_000;
 
-    /// Whether the CPU was idle at the end of one of so many sleeps.
+    /// Whether the CPU was idle at the end of one of the sleeps.
     fn was_idle(timers: &IdleTimers, sleeps: usize) -> bool {
         (0..sleeps).any(|_| {
             let deadline = monotonic() + SLEEP_NS;
