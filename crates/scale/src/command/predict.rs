@@ -174,15 +174,26 @@ pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
         } else {
             event_classes(&options, &sources, messages)
         };
+        let costs = if args.no_classes {
+            Vec::new()
+        } else {
+            let ranks = table::some_ranks(&args.ranks.0);
+            let options = PredictOptions {
+                ranks,
+                barrier: BarrierModel::Ideal,
+                ..options.clone()
+            };
+            costs(&sources, &options, &event_classes)?
+        };
         for sync in &args.sync {
             let options = PredictOptions {
                 sync: *sync,
                 ..options.clone()
             };
             let mut prediction = predict(&sources, &options)?;
-            let periodic = sources
-                .iter()
-                .find_map(|source| warning_of_period(source.trace, &event_classes, &options));
+            let periodic = sources.iter().find_map(|source| {
+                warning_of_period(source.trace, &event_classes, &costs, &options)
+            });
             prediction.warnings.extend(periodic);
             for warning in &prediction.warnings {
                 messages.warning(&format!("{name}: {warning}"));
@@ -199,13 +210,6 @@ pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
             });
         }
         if !args.no_classes {
-            let ranks = table::some_ranks(&args.ranks.0);
-            let options = PredictOptions {
-                ranks,
-                barrier: BarrierModel::Ideal,
-                ..options.clone()
-            };
-            let costs = costs(&sources, &options, &event_classes)?;
             classes.push(Classes { name, costs });
         }
     }

@@ -8,7 +8,7 @@
 //! that is seen counts with the inverse of that share (Horvitz and Thompson 1952). Nothing is
 //! known of phases longer than the longest stretch.
 
-use sandbag_jitter::{CpuTrace, JitterTrace, common};
+use sandbag_jitter::{CpuTrace, JitterTrace, Span, common};
 
 use super::cells::{Cells, FINE, RUNNING};
 use super::noise::Grid;
@@ -18,6 +18,8 @@ use super::windows::Windows;
 /// Most weight of a phase, relative to one without noise: a phase nearly as long as the longest
 /// stretch is seen so seldom that a greater weight would be chance.
 const MOST_WEIGHT: f64 = 100.0;
+/// An event is long from this part of the longest stretch on.
+const LONG_PART: u64 = 10;
 
 /// The stretches in which phases were seen.
 #[derive(Debug)]
@@ -111,7 +113,11 @@ fn means(cpu: &CpuTrace, work_ns: u64) -> Option<(f64, f64)> {
     let cells = Cells::gather(Grid::new(FINE), Windows::new(cpu, work_ns));
     let noise_ns = cpu.noise_ns();
     let free_ns = cpu.known_ns().saturating_sub(noise_ns);
-    if cells.weights().0 <= 0.0 || free_ns == 0 {
+    // Among shorter events a phase seldom reaches an end; what is missing then is chance.
+    let of_events = cpu.events.iter().map(|event| event.length_ns).max();
+    let of_known = cpu.known.iter().map(Span::length_ns).max();
+    let is_long = of_events.unwrap_or(0) >= of_known.unwrap_or(0) / LONG_PART;
+    if cells.weights().0 <= 0.0 || free_ns == 0 || !is_long {
         return None;
     }
     let mean_ns = cells.weighted(&stretches).noise(&RUNNING).mean();
@@ -120,8 +126,6 @@ fn means(cpu: &CpuTrace, work_ns: u64) -> Option<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use sandbag_jitter::Span;
-
     use super::super::{PredictOptions, Sync, TraceSource, predict};
     use super::*;
     use crate::chance::Chance;

@@ -5,7 +5,7 @@ use sandbag_jitter::replay::Sync;
 use sandbag_jitter::{CpuTrace, JitterTrace};
 
 use super::barrier::BarrierModel;
-use super::classes::EventClass;
+use super::classes::{Cost, EventClass};
 use super::options::PredictOptions;
 use super::prediction::{RankPrediction, SATURATED_PCT};
 
@@ -75,6 +75,8 @@ pub(super) fn warn(trace: &JitterTrace, options: &PredictOptions, warnings: &mut
 
 /// Share of the noise from which a period matters, percent.
 const PERIODIC_PCT: f64 = 10.0;
+/// And slowdown that it must cost, points.
+const COSTLY_POINTS: f64 = 1.0;
 /// A phase of more periods meets nearly the same noise wherever it begins.
 const MOST_PERIODS: f64 = 10.0;
 
@@ -84,13 +86,23 @@ const MOST_PERIODS: f64 = 10.0;
 pub fn warning_of_period(
     trace: &JitterTrace,
     classes: &[EventClass],
+    costs: &[Cost],
     options: &PredictOptions,
 ) -> Option<String> {
     let several = |ranks: &u64| *ranks > u64::from(options.group);
     if options.sync != Sync::None || !options.ranks.iter().any(several) {
         return None;
     }
-    let found = classes.iter().filter_map(|class| {
+    // Ticks are most of the noise of a quiet machine, and cost next to nothing.
+    let matters = |class: &&EventClass| {
+        let mut own = costs.iter().filter(|cost| cost.class == class.name);
+        own.any(|cost| {
+            cost.saves_points
+                .iter()
+                .any(|points| *points >= COSTLY_POINTS)
+        })
+    };
+    let found = classes.iter().filter(matters).filter_map(|class| {
         let (period_ns, share_pct) = class.period(trace)?;
         let matters =
             share_pct >= PERIODIC_PCT && options.quantum_ns as f64 <= period_ns * MOST_PERIODS;
@@ -113,9 +125,9 @@ pub(super) const UNSEEN_PCT: f64 = 2.0;
 pub(super) fn warn_of_unseen(unseen_pct: f64, warnings: &mut Vec<String>) {
     if unseen_pct >= UNSEEN_PCT {
         warnings.push(format!(
-            "the figures are too low: {unseen_pct:.1} % of the noise lies in phases longer than \
-             the known time in which they began, so their lengths are not known; record for longer \
-             stretches without a pause"
+            "the figures are too low, of many ranks most: {unseen_pct:.1} % of the noise lies in \
+             phases about as long as the stretches of known time, whose lengths are not known; \
+             record for longer without a pause"
         ));
     }
 }
@@ -140,6 +152,8 @@ pub(super) fn warn_of_left_out(
 
 #[cfg(test)]
 mod tests {
+    use super::super::TraceSource;
+    use super::super::classes::costs;
     use super::*;
     use crate::fixture::{by_chance, cpu, trace};
 
@@ -147,6 +161,8 @@ mod tests {
     fn periodic_noise_is_named_where_ranks_keep_their_distance() {
         let ticks: Vec<(u64, u64)> = (0..3000).map(|n| (n * 10_000_000, 1_000_000)).collect();
         let periodic = trace(vec![cpu(&[(0, 30_000_000_000)], &ticks)]);
+        let short: Vec<(u64, u64)> = (0..3000).map(|n| (n * 10_000_000, 3_000)).collect();
+        let tick = trace(vec![cpu(&[(0, 30_000_000_000)], &short)]);
         let random = trace(vec![by_chance(1, 30_000_000_000, 0.1, |_| 1e6)]);
         let warning = |trace: &JitterTrace, sync, ranks, quantum_ns| {
             let options = PredictOptions {
@@ -156,7 +172,9 @@ mod tests {
                 ..PredictOptions::default()
             };
             let classes = EventClass::periodic(trace, 1, |ns| format!("every {:.0} ms", ns / 1e6));
-            warning_of_period(trace, &classes, &options)
+            let sources = [TraceSource { trace, share: 1 }];
+            let costs = costs(&sources, &options, &classes).unwrap();
+            warning_of_period(trace, &classes, &costs, &options)
         };
         let found = warning(&periodic, Sync::None, 16, 1_000_000).unwrap();
         assert!(
@@ -165,6 +183,7 @@ mod tests {
         );
         for (trace, sync, ranks, quantum_ns) in [
             (&random, Sync::None, 16, 1_000_000),
+            (&tick, Sync::None, 16, 1_000_000),
             (&periodic, Sync::None, 1, 1_000_000),
             (&periodic, Sync::None, 16, 1_000_000_000),
             (&periodic, Sync::Phases(1), 16, 1_000_000),
