@@ -18,10 +18,9 @@
 //! follow from the blocks themselves. With two CPUs this is Wilcoxon's signed
 //! rank test.
 //!
-//! The estimate is the difference from the middle CPU: the middle of the differences
-//! from each of the others, of which each is the shift at which the sum of the two alone
-//! is what it would be of an equal CPU. The interval are all shifts of the CPU's figures
-//! that are not refused among all CPUs.
+//! The estimate is the shift of the CPU's figures at which the sum is what it
+//! would be of an equal CPU (of three CPUs the difference from the middle one), the interval all
+//! shifts that are not refused.
 //!
 //! What disturbs one CPU for several rounds falls on no CPU at random in each block:
 //! neighbouring rounds are correlated, and the variance is greater than blocks alone
@@ -207,8 +206,6 @@ impl ShiftEstimate {
 }
 
 /// The shift at which the sum of a CPU's ranks is that of an equal one; `None` as of [`compare`].
-/// Of a CPU that is slower it is about the estimate. What disturbs a third of few blocks changes
-/// it by less.
 pub fn rank_shift(blocks: &Blocks, scale: Scale, cpu: usize) -> Option<f64> {
     let can = blocks.cpus >= 2 && cpu < blocks.cpus && !blocks.is_empty();
     can.then(|| ShiftedBlocks::new(blocks, scale, cpu).root(0.0))

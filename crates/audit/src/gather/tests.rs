@@ -515,11 +515,10 @@ fn hosts_that_did_other_amounts_of_work_are_compared_by_the_same() {
 /// The hosts are slower by these factors.
 #[test]
 fn a_host_differs_from_the_middle_of_all() {
-    let cases: [(&[f64], &[f64]); 4] = [
+    let cases: [(&[f64], &[f64]); 3] = [
         (&[1.0, 1.0, 1.1], &[0.0, 0.0, 10.0]),
         (&[1.0, 1.1, 1.1], &[-9.1, 0.0, 0.0]),
         (&[1.0, 1.0, 1.0, 1.1], &[0.0, 0.0, 0.0, 10.0]),
-        (&[1.0, 1.1, 1.0, 1.1, 1.0], &[0.0, 10.0, 0.0, 10.0, 0.0]),
     ];
     for (slower, expected) in cases {
         let of = |host: u32| {

@@ -158,22 +158,19 @@ impl<'a> ShiftedBlocks<'a> {
         all
     }
 
-    /// The estimate: the difference from the middle CPU, which is the middle of the differences from
-    /// each of the others. The shift at which the CPU's sum is that of an equal one is near to it,
-    /// but not where a CPU is far off: of three CPUs, one of them slower, all shifts between the
-    /// other two have the same ranks, so it would be any of them. A mean of the others has a part
-    /// of the slow one.
+    /// The estimate: the shift at which the CPU's sum is that of an equal one. Of three CPUs, one
+    /// of them far off, all shifts between the other two have the same ranks, so it would be any
+    /// of them: there it is the difference from the middle CPU.
     pub(super) fn estimate(&self) -> f64 {
-        if self.blocks.cpus < 3 {
+        let is_by_ranks = matches!(self.scale, Scale::Ratio | Scale::Points);
+        if self.blocks.cpus != 3 || !is_by_ranks {
             return self.root(0.0);
         }
-        let others = (0..self.blocks.cpus).filter(|other| *other != self.cpu);
+        let others = (0..3).filter(|other| *other != self.cpu);
         let mut apart: Vec<f64> = others.map(|other| self.difference_from(other)).collect();
         sandbag_stats::sort(&mut apart);
-        let (low, high) = (apart[(apart.len() - 1) / 2], apart[apart.len() / 2]);
-        // Others of an even number have two in their middle. If it is between them, the CPU itself
-        // is the middle one of all, else the nearer one is.
-        0.0f64.clamp(low, high)
+        // Between the others the CPU itself is the middle one, else the nearer of them is.
+        0.0f64.clamp(apart[0], apart[1])
     }
 
     /// The estimate of the two alone.

@@ -61,18 +61,14 @@ fn levels(levels: &[f64], seed: u64) -> Blocks {
     all
 }
 
-/// Levels of CPUs, and the difference of each from the middle one. Of an even number that is
-/// the middle one of the others.
+/// Levels of three CPUs, and the difference of each from the middle one.
 #[test]
-fn a_difference_is_that_from_the_middle_one() {
-    let cases: [(&[f64], &[f64]); 7] = [
+fn of_three_a_difference_is_that_from_the_middle_one() {
+    let cases: [(&[f64], &[f64]); 4] = [
         (&[0.0, 0.0, 0.1], &[0.0, 0.0, 0.1]),
         (&[0.0, 0.0, -0.1], &[0.0, 0.0, -0.1]),
         (&[0.0, 0.05, 0.1], &[-0.05, 0.0, 0.05]),
-        (&[0.0, 0.0, 0.0, 0.1], &[0.0, 0.0, 0.0, 0.1]),
-        (&[0.0, 0.0, 0.1, 0.1], &[-0.1, -0.1, 0.1, 0.1]),
-        (&[0.0, 0.0, 0.0, 0.1, 0.1], &[0.0, 0.0, 0.0, 0.1, 0.1]),
-        (&[0.0, 0.1, 0.1, 0.1, 0.0], &[-0.1, 0.0, 0.0, 0.0, -0.1]),
+        (&[0.0, 0.1, 0.1], &[-0.1, 0.0, 0.0]),
     ];
     for (at, expected) in cases {
         for seed in 0..10 {
@@ -85,23 +81,6 @@ fn a_difference_is_that_from_the_middle_one() {
                 let (low, high) = found.together;
                 assert!(low <= found.shift && found.shift <= high, "{found:?}");
             }
-        }
-    }
-}
-
-/// Waiting is compared by means, and times that may be 0 by sums.
-#[test]
-fn means_and_sums_differ_from_the_middle_one_as_well() {
-    let mut all = Blocks::new(4);
-    for round in 0..24u32 {
-        let late = f64::from(round % 3);
-        all.push(round, &[1.0 + late, 1.0 + late, 1.0 + late, 4.0 + late]);
-    }
-    for (scale, last) in [(Scale::Means, 3.0), (Scale::Sums, 2.5f64.ln())] {
-        let found = compare_all(&all, scale, 0.01, 0.001);
-        for (found, expected) in found.iter().zip([0.0, 0.0, 0.0, last]) {
-            let off = (found.shift - expected).abs();
-            assert!(off < 1e-3, "{scale:?}: {found:?}");
         }
     }
 }
@@ -301,8 +280,7 @@ proptest! {
         }
         let one = compare(&blocks, Scale::Ratio, 1, 0.01, 0.001).unwrap();
         let other = compare(&drifted, Scale::Ratio, 1, 0.01, 0.001).unwrap();
-        // A shift is found to a thousandth of its error.
-        prop_assert!((one.shift - other.shift).abs() < 1e-5);
+        prop_assert!((one.shift - other.shift).abs() < 1e-6);
         prop_assert!((one.p - other.p).abs() < 1e-6);
     }
 

@@ -47,7 +47,7 @@ pub(super) fn little(effect: &Effect, test: &Test) -> String {
 pub(super) fn beyond_words(effect: &Effect) -> String {
     if effect.quantity.is_end_of_search(effect.pct) {
         return format!(
-            "slower by more than {:.0} {}: none of this time was counted on the others (p = {:.1e} \
+            "slower by more than {:.0} {}: hardly any of this time was counted on the others (p = {:.1e} \
              after correction)",
             effect.pct,
             effect.quantity.unit(),
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(verdict, AuditVerdict::Unequal);
         assert!(
             said.starts_with(
-                "slower by more than 900 %: none of this time was counted on the others (p = "
+                "slower by more than 900 %: hardly any of this time was counted on the others (p = "
             ),
             "{said}"
         );

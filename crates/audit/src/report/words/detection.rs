@@ -77,7 +77,7 @@ pub(crate) fn detection_of(test: &Test) -> Vec<String> {
 /// with the highest.
 pub(crate) fn detection(audit: &Audit) -> String {
     let mut worst: BTreeMap<Quantity, Option<f64>> = BTreeMap::new();
-    let all = audit.tests.iter().flat_map(limits_to_tell);
+    let all = audit.tests.iter().flat_map(limits);
     for (quantity, pct) in all.filter(|(q, _)| !matches!(q, Quantity::User | Quantity::System)) {
         let known = worst.entry(quantity).or_insert(pct);
         *known = known.zip(pct).map(|(known, pct)| known.max(pct));
