@@ -10,6 +10,7 @@ mod counts;
 mod export;
 mod gather;
 mod memory;
+mod part_file;
 mod parts;
 mod periodic;
 mod plan_args;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag jitter record`.
 
-use std::cell::Cell;
-use std::fs::rename;
+use std::cell::{Cell, RefCell};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -20,13 +19,13 @@ use sandbag_input::{Existing, open_new};
 use sandbag_linux::stop_signals::StopSignals;
 use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root, machine};
-use sandbag_run::directory::create;
 use sandbag_run::online::check_usable;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::quantity::time;
 
 use super::attribute::{self, AttributeMethod, Memory};
 use super::memory;
+use super::part_file::PartFile;
 use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{self, Overwrite, give_to_caller, stdout};
@@ -116,21 +115,17 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     args.overwrite.check(Some(&output))?;
     let made = Cell::new(false);
     // The old recording is lost only to a whole one. This one may be read meanwhile.
-    let part = (!to_stdout && output.is_file())
-        .then(|| output.canonicalize().ok())
-        .flatten()
-        .filter(|_| args.overwrite.existing() == Existing::Replace)
-        .map(|target| (with_ending(&target, ".part"), target));
+    let part = RefCell::new(None);
+    let begin_part = || match args.overwrite.existing() {
+        Existing::Replace => PartFile::begin(&output),
+        Existing::Refuse => Ok(None),
+    };
     // Only when all loops are ready: a refused recording leaves no file.
     let open = || {
         let file: Box<dyn Write> = if to_stdout {
             Box::new(stdout())
-        } else if let Some((part, target)) = &part {
-            let file = create(part).map_err(Fault::Io)?;
-            // Others may not read it before its end either.
-            let mode = target.metadata().map(|old| old.permissions());
-            let _ = mode.and_then(|mode| file.set_permissions(mode));
-            give_to_caller(part);
+        } else if let Some((new, file)) = begin_part().map_err(Fault::Io)? {
+            part.replace(Some(new));
             Box::new(file)
         } else {
             let is_new = !output.exists();
@@ -164,13 +159,13 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
             if made.get() && (is_empty || holds_nothing(&output)) {
                 let _ = std::fs::remove_file(&output);
             }
-            if let Some((part, _)) = part.as_ref().filter(|(part, _)| part.is_file()) {
-                if is_empty || holds_nothing(part) {
-                    let _ = std::fs::remove_file(part);
+            if let Some(part) = part.take() {
+                if is_empty || holds_nothing(&part.path) {
+                    let _ = std::fs::remove_file(&part.path);
                 } else {
-                    let part = part.display();
+                    let part = part.path.display();
                     messages.warning(&format!(
-                        "{name} is as it was, and {part} has what was recorded"
+                        "{name} is as it was; {part} has what was recorded"
                     ));
                 }
             }
@@ -186,8 +181,14 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
             };
         }
     };
-    if let Some((part, target)) = &part {
-        rename(part, target).with_context(|| name.clone())?;
+    if let Some(part) = part.take() {
+        let kept = || {
+            format!(
+                "{name}, of which {} has the new recording",
+                part.path.display()
+            )
+        };
+        part.finish().with_context(kept)?;
     }
     for warning in &outcome.warnings {
         messages.warning(warning);
@@ -227,12 +228,6 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
         format!("Written: {name} (sandbag jitter show {name})")
     });
     Ok(exit::KEPT)
-}
-
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
 }
 
 fn options(args: &RecordArgs, cpus: CpuList, max_memory: u64, is_traced: bool) -> CollectOptions {

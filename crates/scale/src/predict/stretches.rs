@@ -116,7 +116,8 @@ fn means(cpu: &CpuTrace, work_ns: u64) -> Option<(f64, f64)> {
     // Among shorter events a phase seldom reaches an end; what is missing then is chance.
     let of_events = cpu.events.iter().map(|event| event.length_ns).max();
     let of_known = cpu.known.iter().map(Span::length_ns).max();
-    let is_long = of_events.unwrap_or(0) >= of_known.unwrap_or(0) / LONG_PART;
+    let of_known = of_known.unwrap_or(0);
+    let is_long = of_events.unwrap_or(0) >= of_known / LONG_PART || work_ns >= of_known / 2;
     if cells.weights().0 <= 0.0 || free_ns == 0 || !is_long {
         return None;
     }
