@@ -112,13 +112,30 @@ fn a_recorder_that_is_asked_to_end_leaves_no_instance(_: &MachinePlace) -> Resul
 fn a_killed_recorder_s_instance_is_removed_by_restore(place: &MachinePlace) -> Result<()> {
     let run = recording(place)?;
     std::thread::sleep(Duration::from_millis(1000));
-    end(run, Signal::SIGKILL)?;
+    // With its guardian.
+    let kill_both = |run: Child| -> Result<()> {
+        let mut all = process(pid_of(&run)).children()?;
+        all.push(run.id());
+        for pid in all {
+            kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL)?;
+        }
+        finish(run)?;
+        Ok(())
+    };
+    kill_both(run)?;
     ensure!(instances()?.len() == 1, "{:?}", instances()?);
     place.run("restore")?.expect(0)?;
     ensure!(instances()?.is_empty(), "{:?}", instances()?);
-    // The next recording does it, too.
+    // Its guardian does it, ...
     let run = recording(place)?;
+    std::thread::sleep(Duration::from_millis(1000));
     end(run, Signal::SIGKILL)?;
+    wait_until("no instance", || {
+        instances().is_ok_and(|all| all.is_empty())
+    })?;
+    // ... and the next recording.
+    let run = recording(place)?;
+    kill_both(run)?;
     let next = "jitter record --attribute tracefs --cpus 0 -d 200ms -o b.sbj -q";
     place.run(next)?.expect(0)?;
     ensure!(instances()?.is_empty(), "{:?}", instances()?);
