@@ -95,6 +95,13 @@ impl OwnRun {
         }
     }
 
+    /// One that was paused goes on.
+    pub fn wake(&mut self) {
+        if self.ended().is_none() {
+            signal(self.child.id(), Signal::SIGCONT);
+        }
+    }
+
     pub fn wait(&mut self) {
         self.ended = self.ended.or_else(|| self.child.wait().ok());
     }

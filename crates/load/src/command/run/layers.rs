@@ -300,7 +300,15 @@ impl Layers {
             is_over || outcome.lost_beside.contains(&layer.plan.name)
         };
         let early: Vec<bool> = self.0.iter_mut().map(has_ended).collect();
-        self.0.iter_mut().for_each(|layer| layer.run.ask_to_end());
+        for layer in &mut self.0 {
+            // The supervisor has asked them at the end of the time. A second SIGTERM would end one
+            // that writes its record by now.
+            if outcome.load_is_over {
+                layer.run.wake();
+            } else {
+                layer.run.ask_to_end();
+            }
+        }
         let mut parts = Vec::new();
         for (layer, early) in self.0.iter_mut().zip(early) {
             layer.run.wait();
