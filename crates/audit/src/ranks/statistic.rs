@@ -7,6 +7,8 @@ use super::chance::middle;
 
 /// Shifts are found to this part of their standard error or so.
 const FINE: f64 = 1e-3;
+/// Those of two CPUs alone so many times finer.
+const FINER_PAIR: f64 = 10.0;
 
 /// The sum of a CPU's scores against what it would be by chance.
 pub(super) struct Statistic {
@@ -177,7 +179,9 @@ impl<'a> ShiftedBlocks<'a> {
     fn difference_from(&self, other: usize) -> f64 {
         let pair = self.blocks.pair(self.cpu, other);
         let mut looked = ShiftedBlocks::new(&pair, self.scale, 0);
-        looked.fine = self.fine;
+        // The difference of one block is often the solution itself, and rounding decides on which
+        // side of it the search begins.
+        looked.fine = self.fine / FINER_PAIR;
         looked.root(0.0)
     }
 
