@@ -14,4 +14,6 @@ pub use head::Head;
 pub use input_file::open_input;
 pub use lines::{LineError, LineFault, Lines, MAX_LINE, Place};
 pub use located::{FileFault, Located};
-pub use new_file::{Existing, NameTaken, NewFile, open_descriptor, open_new, refuse_taken, sync};
+pub use new_file::{
+    Existing, NameTaken, NewFile, is_full, open_descriptor, open_new, refuse_taken, sync,
+};

@@ -307,7 +307,7 @@ pub fn sync(file: &File) -> io::Result<()> {
 }
 
 /// Whether there is no room for another file.
-fn is_full(error: &io::Error) -> bool {
+pub fn is_full(error: &io::Error) -> bool {
     is_one_of(error, &[Errno::ENOSPC, Errno::EDQUOT])
 }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use sandbag_input::{open_descriptor, sync};
+use sandbag_input::{is_full, open_descriptor, sync};
 use sandbag_ui::output::give_to_caller;
 
 /// The new file, `NAME.PID.part` beside the old one.
@@ -37,11 +37,8 @@ impl PartFile {
         let options = options.write(true).create_new(true).mode(0o600);
         let file = match options.open(&path) {
             Ok(file) => file,
-            Err(error) => {
-                use io::ErrorKind::{QuotaExceeded, StorageFull};
-                let is_full = matches!(error.kind(), QuotaExceeded | StorageFull);
-                return if is_full { Err(error) } else { Ok(None) };
-            }
+            Err(error) if is_full(&error) => return Err(error),
+            Err(_) => return Ok(None),
         };
         if let Ok(old) = target.metadata() {
             let _ = file.set_permissions(old.permissions());
