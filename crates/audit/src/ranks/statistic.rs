@@ -7,7 +7,7 @@ use super::chance::middle;
 
 /// Shifts are found to this part of their standard error or so.
 const FINE: f64 = 1e-3;
-/// Those of two CPUs alone so many times finer.
+/// The factor by which those of two CPUs alone are found finer.
 const FINER_PAIR: f64 = 10.0;
 
 /// The sum of a CPU's scores against what it would be by chance.
