@@ -18,7 +18,7 @@ use sandbag_load::node::socket::{Directory, sweep};
 use sandbag_run::journal::RunInfo;
 use sandbag_run::other_users;
 use sandbag_run::process_identity::ProcessIdentity;
-use sandbag_run::registry::Registry;
+use sandbag_run::registry::{RESTORE_PATIENCE, Registry};
 use sandbag_ui::BadInput;
 use sandbag_ui::bail;
 use sandbag_ui::exit;
@@ -296,7 +296,7 @@ fn not_proven(run: &RunInfo) -> String {
 pub fn restore(_args: &RestoreArgs, messages: &Messages) -> Result<u8> {
     let mut complete = true;
     let registry = Registry::open()?;
-    let restored = registry.restore()?;
+    let restored = registry.restore_all(RESTORE_PATIENCE)?;
     sweep(&Directory::in_registry(registry.dir()))?;
     sweep(&Directory::of_loads(registry.dir()))?;
     for run in &restored {

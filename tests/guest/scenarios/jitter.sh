@@ -33,8 +33,9 @@ cat said-user
 
 sandbag jitter record --attribute tracefs --cpus 1 -d 60s -o killed.sbj -q &
 sleep 4
+ls /sys/kernel/tracing/instances | wc -l | result instances-running
 kill -9 $!
 wait
-ls /sys/kernel/tracing/instances | wc -l | result instances-killed
+# Its guardian may be undoing it: that is waited for.
 sandbag restore -q
 ls /sys/kernel/tracing/instances | wc -l | result instances-restored

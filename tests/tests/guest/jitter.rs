@@ -123,7 +123,10 @@ fn counted(outcome: &Outcome) -> anyhow::Result<()> {
 fn nothing_left(outcome: &Outcome) -> anyhow::Result<()> {
     let count = |name| outcome.result::<u32>(name);
     ensure!(count("instances-left")? == 0, "after a recording");
-    ensure!(count("instances-killed")? == 1, "after kill -9");
-    ensure!(count("instances-restored")? == 0, "after restore");
+    ensure!(count("instances-running")? == 1, "during a recording");
+    ensure!(
+        count("instances-restored")? == 0,
+        "after kill -9 and restore"
+    );
     Ok(())
 }

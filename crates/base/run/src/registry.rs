@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The runs of this machine: who holds which CPUs, and what dead ones left.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -24,9 +25,13 @@ pub struct Registry {
 
 /// How long a run waits for the guardian of a dead one on its CPUs.
 const GUARDIAN_PATIENCE: Duration = Duration::from_secs(3);
+/// How long `sandbag restore` waits for all of them.
+pub const RESTORE_PATIENCE: Duration = Duration::from_secs(10);
 /// How long it waits for one that lives: a process that was just killed may
 /// have to finish a write to the group tree before it can die.
 const DEATH_PATIENCE: Duration = Duration::from_millis(300);
+/// Between two looks at a journal that is waited for.
+const GUARDIAN_POLL: Duration = Duration::from_millis(5);
 
 /// What the journals say of the runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -174,6 +179,36 @@ impl Registry {
         Ok(restored.collect())
     }
 
+    /// As [`restore`](Self::restore), after the guardians of runs that were killed just now are
+    /// done with theirs; what one still has after `patience` is among what is left.
+    pub fn restore_all(&self, patience: Duration) -> Result<Vec<RestoreOutcome>> {
+        let begin = Instant::now();
+        let mut guarded = BTreeSet::new();
+        let held = loop {
+            let alive = self.runs()?.into_iter();
+            let ended = alive.filter(RunInfo::has_ended).map(|run| run.pid);
+            let held: BTreeSet<u32> = ended.collect();
+            guarded.extend(&held);
+            if held.is_empty() || begin.elapsed() > patience {
+                break held;
+            }
+            std::thread::sleep(GUARDIAN_POLL);
+        };
+        let mut restored = self.restore()?;
+        guarded.retain(|pid| restored.iter().all(|run| run.pid != *pid));
+        restored.extend(guarded.into_iter().map(|pid| {
+            RestoreOutcome {
+                pid,
+                left: held
+                    .contains(&pid)
+                    .then(|| "another process of sandbag is still undoing it".to_owned())
+                    .into_iter()
+                    .collect(),
+            }
+        }));
+        Ok(restored)
+    }
+
     /// Where the journal of this process will be, once it is registered.
     pub fn own_journal(&self) -> PathBuf {
         Journal::path_of(&self.dir, RunId::own())
@@ -204,7 +239,7 @@ impl Registry {
                 });
             }
             drop(lock);
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(GUARDIAN_POLL);
         }
     }
 
@@ -350,6 +385,34 @@ mod tests {
             });
             register(&registry, 11, "0").unwrap();
         });
+    }
+
+    #[test]
+    fn what_a_guardian_is_undoing_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = registry(dir.path());
+        let of_dead = |pid| RunInfo {
+            process: RunProcess::own(),
+            ..info(pid, "")
+        };
+        // No process can have these numbers.
+        let [soon, never] = [u32::MAX - 1, u32::MAX].map(|pid| {
+            let held = registry.register(of_dead(pid), &CpuList::default());
+            held.unwrap()
+        });
+        let all = || registry.restore_all(Duration::from_secs(1)).unwrap();
+        let restored = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(50));
+                soon.close().unwrap();
+            });
+            all()
+        });
+        let left: Vec<(u32, usize)> = restored.iter().map(|r| (r.pid, r.left.len())).collect();
+        assert_eq!(left, [(u32::MAX - 1, 0), (u32::MAX, 1)]);
+        drop(never);
+        assert!(all()[0].left.is_empty());
+        assert!(all().is_empty());
     }
 
     #[test]
