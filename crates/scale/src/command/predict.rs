@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag scale predict`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -185,6 +186,7 @@ pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
             };
             costs(&sources, &options, &event_classes)?
         };
+        let mut said = BTreeSet::new();
         for sync in &args.sync {
             let options = PredictOptions {
                 sync: *sync,
@@ -196,7 +198,9 @@ pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
             });
             prediction.warnings.extend(periodic);
             for warning in &prediction.warnings {
-                messages.warning(&format!("{name}: {warning}"));
+                if said.insert(warning.clone()) {
+                    messages.warning(&format!("{name}: {warning}"));
+                }
             }
             let sync_name = sync.to_string();
             curves.push(Curve {
