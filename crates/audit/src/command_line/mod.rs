@@ -18,6 +18,7 @@ use crate::model::Audit;
 use crate::report::file::{self, MOST_BYTES};
 use crate::report::terminal::{self, TerminalStyle};
 use clap::{Args, Subcommand};
+use sandbag_input::open_input;
 use sandbag_ui::failure::{Context as _, Result};
 
 use sandbag_ui::BadInput;
@@ -76,7 +77,7 @@ fn read_audit(path: &Path) -> Result<Audit> {
     let from: Box<dyn std::io::Read> = if path.as_os_str() == "-" {
         Box::new(std::io::stdin())
     } else {
-        Box::new(File::open(path).map_err(|error| match error.kind() {
+        Box::new(open_input(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
                 sandbag_ui::Failure::from(BadInput(format!("{}: there is no such file", name())))
             }

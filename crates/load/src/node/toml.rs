@@ -10,13 +10,13 @@
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::toml::Spanned;
 use ::toml::de::{DeTable, DeValue, ValueDeserializer};
+use sandbag_input::open_input;
 use sandbag_linux::CpuList;
 use sandbag_linux::cpulist::MAX_CPU;
 use sandbag_linux::launcher::is_same_host;
@@ -68,7 +68,7 @@ impl NodesFile {
         let read = if is_stdin {
             std::io::stdin().take(LARGEST + 1).read_to_end(&mut bytes)
         } else {
-            File::open(path).and_then(|f| f.take(LARGEST + 1).read_to_end(&mut bytes))
+            open_input(path).and_then(|f| f.take(LARGEST + 1).read_to_end(&mut bytes))
         };
         read.map_err(|cause| fault(cause.to_string(), "name a file that can be read"))?;
         if bytes.len() as u64 > LARGEST {

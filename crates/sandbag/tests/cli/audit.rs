@@ -108,6 +108,16 @@ fn two_audits_are_compared() {
         .code(3)
         .stdout(dir.read("both.html"));
     compare("- -").code(2).stderr(contains("name a file"));
+    let before = dir.contents();
+    for line in [
+        "audit compare equal.json wide.json --json=wide.json --force",
+        "audit show odd.json --html ./odd.json --force",
+    ] {
+        dir.line(line)
+            .code(2)
+            .stderr(contains("an input of this command"));
+        assert!(before == dir.contents(), "{line}");
+    }
 }
 
 #[test]
