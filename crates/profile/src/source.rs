@@ -14,7 +14,7 @@ use crate::number::unquoted;
 use crate::reader::{ImportReader, Input, Lines};
 use crate::stream::change_steps;
 use crate::{BoxSteps, Fault, Format, ReadOptions, Result, algebra, import, native};
-use sandbag_input::{Head, open_input};
+use sandbag_input::Head;
 
 /// All that can be read, in the order in which a file is offered to them.
 fn readers() -> impl Iterator<Item = &'static ImportReader> {
@@ -283,7 +283,7 @@ impl InputSource {
         Ok(match &self.from {
             SourceKind::Path(path, kept) => {
                 if kept.get().is_none() {
-                    let file = open_input(path)?;
+                    let file = File::open(path)?;
                     if !file.metadata()?.is_file() {
                         return unpack(file);
                     }
