@@ -37,6 +37,9 @@ pub enum NameTaken {
     Exists,
     #[error("it is an input of this command, too; give the result another name")]
     Input,
+    /// By the time the result was whole.
+    #[error("another file has this name by now; the result is in {0}")]
+    Meanwhile(String),
 }
 
 impl NameTaken {
@@ -44,9 +47,10 @@ impl NameTaken {
         io::Error::new(io::ErrorKind::AlreadyExists, self)
     }
 
-    /// Whether this is the reason of an error.
+    /// Whether this is the reason of an error, and the name was given so.
     pub fn is_cause(error: &io::Error) -> bool {
-        error.get_ref().is_some_and(|cause| cause.is::<Self>())
+        let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+        matches!(cause, Some(Self::Exists | Self::Input))
     }
 }
 
@@ -268,7 +272,7 @@ impl NewFile {
         if self.existing == Existing::Refuse {
             return match link(&self.target) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    Err(NameTaken::Exists.error())
+                    Err(self.link_numbered(link)?.error())
                 }
                 // Without /proc, or without such links: at least nothing was touched until now.
                 Err(_) => self.copy(sync),
@@ -283,6 +287,24 @@ impl NewFile {
         match replaced {
             Err(error) if !is_full(&error) => self.copy(sync),
             replaced => replaced,
+        }
+    }
+
+    /// Gives it the first free name with a number behind it: measuring again takes minutes.
+    fn link_numbered(&self, link: impl Fn(&Path) -> io::Result<()>) -> io::Result<NameTaken> {
+        const MOST: u32 = 1000;
+        let mut nth = 1;
+        loop {
+            let mut name = self.target.clone().into_os_string();
+            name.push(format!(".{nth}"));
+            match link(Path::new(&name)) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && nth < MOST => {
+                    nth += 1;
+                }
+                linked => {
+                    return linked.map(|()| NameTaken::Meanwhile(name.to_string_lossy().into()));
+                }
+            }
         }
     }
 
@@ -397,7 +419,12 @@ mod tests {
             let mut new = create(&path, Existing::Refuse).unwrap();
             new.write_all(b"new").unwrap();
             fs::write(&path, "old").unwrap();
-            assert!(NameTaken::is_cause(&new.finish().unwrap_err()));
+            let error = new.finish().unwrap_err();
+            assert!(!NameTaken::is_cause(&error), "{error}");
+            let numbered = dir.path().join("a.csv.1");
+            assert!(error.to_string().contains("a.csv.1"), "{error}");
+            assert_eq!(fs::read_to_string(&numbered).unwrap(), "new");
+            fs::remove_file(numbered).unwrap();
         }
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("a.csv", &link).unwrap();
