@@ -13,6 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sandbag_linux::child::{ChildSetup as _, end_or_kill, ended_within};
 use sandbag_linux::interrupt;
+use sandbag_load::board::BOUNDARY_NS;
 use sandbag_load::report::run::LOAD_SET;
 use sandbag_run::directory::{create, remove_result};
 use sandbag_run::error::LOADED;
@@ -50,6 +51,8 @@ pub struct Finished {
     #[serde(default)]
     cpus: Vec<FinishedCpu>,
     #[serde(default)]
+    length_s: f64,
+    #[serde(default)]
     paused_s: f64,
     #[serde(default)]
     node: Option<FinishedNode>,
@@ -86,10 +89,21 @@ struct FinishedCommand {
 
 /// One of the loaded CPUs.
 #[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
 struct FinishedCpu {
     cpu: u32,
-    #[serde(default)]
+    got_pct: f64,
+    steal_pct: f64,
+    left_pct: Option<f64>,
     command_s: Option<f64>,
+}
+
+impl FinishedCpu {
+    /// Share of the time in which it was delivered and not burnt, 0 to 1; `used_pct` of the
+    /// delivered time was.
+    fn share_beside(&self, used_pct: f64) -> f64 {
+        (1.0 - self.steal_pct / 100.0) * (1.0 - used_pct / 100.0)
+    }
 }
 
 /// The node of a run with speeds.
@@ -157,6 +171,21 @@ impl Finished {
         node.map(|_| "the speed was changed by sandbag set".to_owned())
     }
 
+    /// CPU time that the condition left. The record is of windows, which end with a tenth of a
+    /// second; in the rest the burners take what they took on average. The other parts of a
+    /// run are counted to its end.
+    fn available_s(&self) -> Option<f64> {
+        let measured_s = self.command.as_ref()?.available_s?;
+        let sum = |share: fn(&FinishedCpu) -> f64| self.cpus.iter().map(share).sum::<f64>();
+        let left = sum(|cpu| cpu.share_beside(cpu.left_pct.map_or(cpu.got_pct, |pct| 100.0 - pct)));
+        let rest_s = self.length_s - measured_s / left;
+        // A load that ended before the program has windows to its end.
+        if rest_s > 0.0 && rest_s < BOUNDARY_NS as f64 / 1e9 {
+            return Some(measured_s + rest_s * sum(|cpu| cpu.share_beside(cpu.got_pct)));
+        }
+        Some(measured_s)
+    }
+
     /// One of sandbag's own metrics.
     pub fn own(&self, name: &str) -> Option<f64> {
         if name == FAILED {
@@ -171,7 +200,7 @@ impl Finished {
             "user" => command.user_s,
             "system" => command.system_s,
             "cpu" => command.user_s + command.system_s,
-            "available" => command.available_s?,
+            "available" => self.available_s()?,
             "efficiency" => command.efficiency?,
             EXIT => f64::from(exit::of_command(command.exit_code, command.signal)),
             "rss" => command.max_rss_kib? as f64,
@@ -402,6 +431,36 @@ mod tests {
         );
         assert_eq!((own("efficiency"), own("other")), (None, None));
         assert_eq!((run.verdict(), run.end()), (Verdict::Kept, (Some(3), None)));
+    }
+
+    #[test]
+    fn time_that_was_left_is_that_of_the_whole_run() {
+        let available = |length_s: f64, measured_s: f64, cpus: &str| {
+            let text = format!(
+                r#"{{"length_s": {length_s}, "cpus": [{cpus}], "command": {{"exit_code": 0,
+                    "wall_s": 1, "user_s": 0, "system_s": 0, "switches": [0, 0],
+                    "available_s": {measured_s}}}}}"#
+            );
+            let run: Finished = serde_json::from_str(&text).unwrap();
+            run.own("available").unwrap()
+        };
+        let half = r#"{"cpu": 0, "got_pct": 50.0, "steal_pct": 0.0}"#;
+        let two = r#"{"cpu": 0, "got_pct": 50.0, "steal_pct": 20.0},
+            {"cpu": 1, "got_pct": 0.0, "steal_pct": 0.0}"#;
+        // A load of 25 % in another part, measured over 1.06 s.
+        let node = r#"{"cpu": 0, "got_pct": 50.0, "steal_pct": 0.0, "left_pct": 23.5}"#;
+        for (length_s, measured_s, cpus, expected) in [
+            (0.986, 0.45, half, 0.493),
+            (0.9, 0.45, half, 0.45),
+            (0.39, 0.42, two, 0.546),
+            (1.06, 0.235, node, 0.265),
+            // The load ended 1 s before the program, and nothing was left.
+            (1.9, 0.45, half, 0.45),
+            (0.95, 0.0, r#"{"cpu": 0, "got_pct": 100.0}"#, 0.0),
+        ] {
+            let found = available(length_s, measured_s, cpus);
+            assert!((found - expected).abs() < 1e-9, "{found}, not {expected}");
+        }
     }
 
     #[test]
