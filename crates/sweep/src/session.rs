@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use sandbag_linux::user::User;
 use sandbag_linux::{Root, interrupt, machine};
 use sandbag_run::directory::{REPORT_HTML, make_new, remove_result};
+use sandbag_run::lock::{holder, try_lock};
 use sandbag_run::program;
 use sandbag_stats::Verdict;
 use sandbag_ui::failure::{Context as _, Result};
@@ -97,12 +99,34 @@ impl SweepDir {
     }
 }
 
+/// Keeps other sweeps out of a directory, where its file system has locks, as long as the file
+/// is open.
+fn lock_dir(dir: &Path) -> Result<Option<File>> {
+    let opened = File::options()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY)
+        .open(dir);
+    let Ok(file) = opened else { return Ok(None) };
+    if !matches!(try_lock(&file), Ok(false)) {
+        return Ok(Some(file));
+    }
+    let who = holder(&Root::default(), &file).map(|pid| format!(" (process {pid})"));
+    Err(BadInput(format!(
+        "{} is in use by another sweep{}; wait for its end, or name another directory",
+        dir.display(),
+        who.unwrap_or_default()
+    ))
+    .into())
+}
+
 /// An experiment that is being made.
 pub struct Session {
     asked: Experiment,
     thresholds: Vec<Threshold>,
     design: Design,
     pub dir: PathBuf,
+    /// Of the directory, until this is dropped.
+    _lock: Option<File>,
     pub sweep: Sweep,
     /// A signal asked us to end.
     pub interrupted: bool,
@@ -154,8 +178,10 @@ impl Session {
         for condition in &asked.conditions {
             run::check(condition, &asked.more, &asked.commands[0])?;
         }
+        let lock;
         let dir = match &asked.dir {
             SweepDir::Resumed(dir) => {
+                lock = lock_dir(dir)?;
                 let before = Sweep::read(dir)?;
                 if !before.is_like(&sweep) {
                     let text = format!(
@@ -170,8 +196,9 @@ impl Session {
                 dir.clone()
             }
             SweepDir::New(name, dir) => {
-                asked.overwrite.check_dir(dir.as_deref())?;
                 let (dir, made) = match dir {
+                    // What is no directory is refused below.
+                    Some(dir) if dir.exists() => (dir.clone(), Ok(())),
                     Some(dir) => (dir.clone(), make_dir(dir)),
                     None => make_new(name, "", |dir| {
                         fs::create_dir(dir)?;
@@ -180,6 +207,9 @@ impl Session {
                     }),
                 };
                 made.with_context(|| dir.display().to_string())?;
+                // Before its results are refused: they are those of a sweep that still runs.
+                lock = lock_dir(&dir)?;
+                asked.overwrite.check_dir(Some(&dir))?;
                 for name in RESULTS {
                     remove_result(&dir.join(name));
                 }
@@ -199,6 +229,7 @@ impl Session {
             asked,
             thresholds,
             dir,
+            _lock: lock,
             sweep,
             interrupted: false,
         };
@@ -438,6 +469,18 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_is_of_one_sweep_at_a_time() {
+        let place = tempfile::tempdir().unwrap();
+        let first = lock_dir(place.path()).unwrap();
+        let error = lock_dir(place.path()).unwrap_err().line();
+        let us = format!("another sweep (process {})", std::process::id());
+        assert!(error.contains(&us), "{error}");
+        drop(first);
+        assert!(lock_dir(place.path()).unwrap().is_some());
+        assert!(lock_dir(&place.path().join("none")).unwrap().is_none());
+    }
+
+    #[test]
     fn a_time_in_which_no_run_fits_is_an_error() {
         let mut sweep = fixture::sweep(&[[&[1.0], &[2.0]]]);
         sweep.runs.clear();
@@ -470,6 +513,7 @@ mod tests {
                 seed: 0,
             },
             dir: PathBuf::new(),
+            _lock: None,
             sweep,
             interrupted: false,
         };

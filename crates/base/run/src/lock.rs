@@ -93,7 +93,7 @@ fn held(file: &File, patience: Duration) -> io::Error {
 
 /// Which process holds a lock on this file, by `/proc/locks`
 /// (proc_locks(5)).
-fn holder(root: &Root, file: &File) -> Option<u32> {
+pub fn holder(root: &Root, file: &File) -> Option<u32> {
     let meta = file.metadata().ok()?;
     let (major, minor) = (libc::major(meta.dev()), libc::minor(meta.dev()));
     let device = format!("{major:02x}:{minor:02x}");
