@@ -247,14 +247,19 @@ impl Session {
         leave: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<()> {
         interrupt::watch()?;
+        // One that is killed in its warm-up goes on as well.
+        self.judge()?;
         let made = self.all(messages);
         self.interrupted = made.is_err() && interrupt::came();
         // A directory without results can be used again.
-        if !self.sweep.runs.is_empty() || self.interrupted {
+        let is_empty = made.is_err() && self.sweep.runs.is_empty() && !self.interrupted;
+        if is_empty {
+            remove_result(&self.dir.join(SWEEP_JSON));
+        } else {
             self.judge()?;
         }
         match made {
-            Err(error) if self.sweep.runs.is_empty() && !self.interrupted => Err(error),
+            Err(error) if is_empty => Err(error),
             Err(error) if !self.interrupted => {
                 leave(self)?;
                 Err(error)
@@ -480,11 +485,11 @@ mod tests {
         assert!(lock_dir(&place.path().join("none")).unwrap().is_none());
     }
 
-    #[test]
-    fn a_time_in_which_no_run_fits_is_an_error() {
+    /// Without time for a run.
+    fn session(dir: &Path) -> Session {
         let mut sweep = fixture::sweep(&[[&[1.0], &[2.0]]]);
         sweep.runs.clear();
-        let mut session = Session {
+        Session {
             asked: Experiment {
                 commands: vec![vec!["true".into()]],
                 conditions: sweep.conditions.clone(),
@@ -512,12 +517,27 @@ mod tests {
                 spoilt: 0,
                 seed: 0,
             },
-            dir: PathBuf::new(),
+            dir: dir.to_owned(),
             _lock: None,
             sweep,
             interrupted: false,
-        };
-        let error = session.all(&Messages::new(true, 0)).unwrap_err().line();
+        }
+    }
+
+    #[test]
+    fn a_time_in_which_no_run_fits_is_an_error() {
+        let place = tempfile::tempdir().unwrap();
+        let make = |dir: &Path| session(dir).make(&Messages::new(true, 0), |_| Ok(()));
+        let error = make(place.path()).unwrap_err().line();
         assert!(error.contains("--time is too short for one run"), "{error}");
+        assert!(!place.path().join(SWEEP_JSON).exists());
+    }
+
+    #[test]
+    fn the_record_is_there_before_the_first_run() {
+        let place = tempfile::tempdir().unwrap();
+        let make = |dir: &Path| session(dir).make(&Messages::new(true, 0), |_| Ok(()));
+        let error = make(&place.path().join("none")).unwrap_err().line();
+        assert!(error.contains(SWEEP_JSON), "{error}");
     }
 }

@@ -81,9 +81,13 @@ fn a_program_that_fails_at_one_speed_is_shown(place: &MachinePlace) -> Result<()
 }
 
 fn a_sweep_that_is_interrupted_or_killed_goes_on(place: &MachinePlace) -> Result<()> {
-    let options = "-q sweep --load 0,30 -c 0 --runs 3 --warm-up 0";
+    let options = "-q sweep --load 0,30 -c 0 --runs 3";
     let script = "sleep .2";
     let mut run = place.start_script(&format!("{options} --out s"), script)?;
+    wait_until("the warm-up", || place.path("s/warm-up-01").exists())?;
+    kill(pid_of(&run), Signal::SIGKILL)?;
+    finish(run)?;
+    run = place.start_script(&format!("{options} --resume s"), script)?;
     for (made, signal) in [(1, Signal::SIGINT), (3, Signal::SIGKILL)] {
         let dir = format!("s/run-{:03}", made + 1);
         wait_until("some runs", || place.path(&dir).exists())?;
