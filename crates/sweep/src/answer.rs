@@ -2,7 +2,7 @@
 //! What the runs of each condition came to, and how that compares with the baseline and with
 //! the other program. Ratios are within blocks.
 
-use sandbag_stats::{PairedRatio, median, paired_ratio};
+use sandbag_stats::{median, paired_ratio};
 use serde::{Deserialize, Serialize};
 
 use crate::figures::ratio_decimals;
@@ -26,9 +26,47 @@ pub struct Answer {
     pub least: Option<f64>,
     pub greatest: Option<f64>,
     /// To the baseline of the same program; absent of the baseline.
-    pub to_baseline: Option<PairedRatio>,
+    pub to_baseline: Option<Ratio>,
     /// Of B to A under this condition.
-    pub to_first_program: Option<PairedRatio>,
+    pub to_first_program: Option<Ratio>,
+}
+
+/// A ratio within blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    pub pairs: usize,
+    /// Geometric mean of the ratios.
+    pub ratio: f64,
+    /// The 95 % interval. Older records also have ends of none: see [`Ratio::interval`].
+    low: Option<f64>,
+    high: Option<f64>,
+}
+
+/// Ends of an interval that are nearer, as a share of them, differ by rounding only.
+const ROUNDING: f64 = 1e-12;
+
+impl Ratio {
+    pub fn new(pairs: usize, ratio: f64, low: f64, high: f64) -> Self {
+        let one = Self {
+            pairs,
+            ratio,
+            low: Some(low),
+            high: Some(high),
+        };
+        let ends = one.interval();
+        Self {
+            low: ends.map(|(low, _)| low),
+            high: ends.map(|(_, high)| high),
+            ..one
+        }
+    }
+
+    /// The ends of its interval, where its pairs show how far they scatter.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        let (low, high) = self.low.zip(self.high)?;
+        let scatters = high - low > ROUNDING * high || self.pairs >= LEAST_EQUAL;
+        (self.pairs > 1 && scatters).then_some((low, high))
+    }
 }
 
 /// All answers, by metric, program and condition.
@@ -82,20 +120,15 @@ fn ratio(
     (program, condition): (usize, usize),
     (to_program, to_condition): (usize, usize),
     metric: &str,
-) -> Option<PairedRatio> {
+) -> Option<Ratio> {
     let of = sweep.values(program, condition, metric);
     let to = sweep.values(to_program, to_condition, metric);
     let both = of
         .iter()
         .filter_map(|(block, of)| Some((*of, *to.get(block)?)));
     let (of, to): (Vec<f64>, Vec<f64>) = both.unzip();
-    paired_ratio(&of, &to)
-}
-
-/// Whether a ratio is another than 1, as far as its interval says.
-fn differs(ratio: &PairedRatio) -> bool {
-    let scatters = ratio.low < ratio.high || ratio.pairs >= LEAST_EQUAL;
-    ratio.pairs > 1 && scatters && (ratio.low > 1.0 || ratio.high < 1.0)
+    let found = paired_ratio(&of, &to)?;
+    Some(Ratio::new(found.pairs, found.ratio, found.low, found.high))
 }
 
 /// What a reader without time wants to know of a metric, a sentence each; with the first one
@@ -138,19 +171,21 @@ pub fn sentences(sweep: &Sweep, metric: &str) -> Vec<String> {
 }
 
 /// `p99 at 30 is 2.01 times (1.90 to 2.12)`.
-fn compared(what: &str, ratio: &PairedRatio) -> String {
-    let PairedRatio {
-        ratio: value,
-        low,
-        high,
-        pairs,
-    } = ratio;
+fn compared(what: &str, ratio: &Ratio) -> String {
     let digits = ratio_decimals(ratio, 2);
+    let value = format!("{:.digits$}", ratio.ratio);
+    let Some((low, high)) = ratio.interval() else {
+        let pairs = match ratio.pairs {
+            1 => "one pair".to_owned(),
+            pairs => format!("{pairs} pairs with the same ratio"),
+        };
+        return format!("{what} was {value} times ({pairs}: no interval)");
+    };
     let interval = format!("{low:.digits$} to {high:.digits$}");
-    match (*pairs, differs(ratio)) {
-        (1, _) => format!("{what} was {value:.digits$} times (one pair: no interval)"),
-        (_, true) => format!("{what} is {value:.digits$} times ({interval})"),
-        (_, false) => format!("{what} is not shown to differ ({interval} times) from"),
+    if low > 1.0 || high < 1.0 {
+        format!("{what} is {value} times ({interval})")
+    } else {
+        format!("{what} is not shown to differ ({interval} times) from")
     }
 }
 
@@ -170,12 +205,37 @@ mod tests {
         };
         assert_eq!((base.median, base.to_baseline), (Some(1.2), None));
         let ratio = loaded.to_baseline.unwrap();
-        assert!((ratio.ratio - 2.0).abs() < 1e-9 && ratio.high - ratio.low < 1e-9);
+        let (low, high) = ratio.interval().unwrap();
+        assert!((ratio.ratio - 2.0).abs() < 1e-9 && high - low < 1e-9);
         assert_eq!((loaded.least, loaded.greatest), (Some(2.0), Some(3.0)));
         assert_eq!(
             sentences(&sweep, "p99"),
             ["p99 at 30 is 2.00 times (2.00 to 2.00) that at 0."]
         );
+    }
+
+    #[test]
+    fn pairs_that_do_not_show_their_scatter_have_no_interval() {
+        for (values, said) in [
+            (&[1.0][..], "one pair"),
+            (&[1.0, 1.1], "2 pairs with the same ratio"),
+        ] {
+            let more: Vec<f64> = values.iter().map(|value| 1.5 * value).collect();
+            let mut sweep = fixture::sweep(&[[values, &more]]);
+            sweep.answers = answers(&sweep);
+            let said = format!("p99 at 30 was 1.50 times ({said}: no interval) that at 0.");
+            assert_eq!(sentences(&sweep, "p99"), [said]);
+            let ratio = sweep.answers[1].to_baseline.unwrap();
+            let json = serde_json::to_value(ratio).unwrap();
+            assert!(json["low"].is_null() && json["high"].is_null(), "{json}");
+            // As older records have it.
+            let before = format!(
+                r#"{{"pairs": {}, "ratio": 1.5, "low": 1.5, "high": 1.5}}"#,
+                values.len()
+            );
+            let before: Ratio = serde_json::from_str(&before).unwrap();
+            assert_eq!(before.interval(), None);
+        }
     }
 
     #[test]

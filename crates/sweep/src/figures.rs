@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How numbers are written: with as many digits as say something.
 
-use sandbag_stats::PairedRatio;
+use crate::answer::Ratio;
 
 /// Smaller numbers have an exponent.
 const LEAST_PLAIN: f64 = 1e-6;
@@ -37,20 +37,18 @@ pub fn number(value: f64) -> String {
 
 /// Decimals of a ratio and its interval, `least` or more: two digits of the ratio, and as many as
 /// show that an interval does not contain 1.
-pub fn ratio_decimals(ratio: &PairedRatio, least: usize) -> usize {
+pub fn ratio_decimals(ratio: &Ratio, least: usize) -> usize {
     let power = ratio.ratio.log10().floor() as i32;
     let for_digits = usize::try_from(1_i32.saturating_sub(power)).unwrap_or(0);
     let decimals = for_digits.clamp(least, MOST_DECIMALS);
-    let nearest = match (ratio.low > 1.0, ratio.high < 1.0) {
-        (true, _) => ratio.low,
-        (_, true) => ratio.high,
+    let nearest = match ratio.interval() {
+        Some((low, _)) if low > 1.0 => low,
+        Some((_, high)) if high < 1.0 => high,
         _ => return decimals,
     };
     let written = |value: f64, decimals: usize| format!("{value:.decimals$}");
     let is_seen = |decimals: &usize| written(nearest, *decimals) != written(1.0, *decimals);
-    let from_1 = (decimals..=MOST_FROM_1).find(is_seen);
-    // Of one pair there is no interval.
-    from_1.filter(|_| ratio.pairs > 1).unwrap_or(decimals)
+    (decimals..=MOST_FROM_1).find(is_seen).unwrap_or(decimals)
 }
 
 #[cfg(test)]
@@ -70,16 +68,8 @@ mod tests {
 
     #[test]
     fn a_ratio_that_is_another_than_1_is_not_written_as_1() {
-        let decimals = |low: f64, ratio: f64, high: f64| {
-            let pairs = 5;
-            let ratio = PairedRatio {
-                pairs,
-                ratio,
-                low,
-                high,
-            };
-            ratio_decimals(&ratio, 2)
-        };
+        let decimals =
+            |low: f64, ratio: f64, high: f64| ratio_decimals(&Ratio::new(5, ratio, low, high), 2);
         assert_eq!(decimals(1.9, 2.0, 2.1), 2);
         assert_eq!(decimals(0.98, 1.0, 1.03), 2);
         assert_eq!(decimals(1.002, 1.004, 1.006), 3);

@@ -9,12 +9,12 @@ pub use junit::junit;
 pub use page::page;
 pub use text::{markdown, terminal};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Ratio};
 pub use crate::figures::number;
 use crate::figures::ratio_decimals;
 use crate::record::Sweep;
 use sandbag_load::report::same_load::SameLoad;
-use sandbag_stats::{PairedRatio, Verdict};
+use sandbag_stats::Verdict;
 
 /// The heads of a table of one metric; with a column for the other program if there is one.
 fn heads(sweep: &Sweep) -> Vec<String> {
@@ -65,15 +65,15 @@ fn cells(sweep: &Sweep, one: &Answer) -> Vec<String> {
     cells
 }
 
-fn ratio_cells(ratio: Option<PairedRatio>) -> [String; 2] {
+fn ratio_cells(ratio: Option<Ratio>) -> [String; 2] {
     let Some(one) = ratio else {
         return ["-".to_owned(), String::new()];
     };
     let digits = ratio_decimals(&one, 3);
-    let interval = if one.pairs < 2 {
-        "one pair".to_owned()
-    } else {
-        format!("{:.digits$} to {:.digits$}", one.low, one.high)
+    let interval = match one.interval() {
+        Some((low, high)) => format!("{low:.digits$} to {high:.digits$}"),
+        None if one.pairs == 1 => "one pair".to_owned(),
+        None => "no interval".to_owned(),
     };
     [format!("{:.digits$}", one.ratio), interval]
 }
