@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::figures::ratio_decimals;
 use crate::metric::{EXIT, FAILED};
-use crate::record::Sweep;
+use crate::record::{OneRun, Sweep};
 use crate::threshold::LEAST_EQUAL;
 
 /// A metric of a program under a condition.
@@ -91,16 +91,14 @@ fn answer(sweep: &Sweep, program: usize, condition: usize, metric: &str) -> Answ
         .runs
         .iter()
         .filter(|run| run.program == program && run.condition == condition);
-    let count = |test: &dyn Fn(&crate::record::OneRun) -> bool| {
-        cell.clone().filter(|run| test(run)).count()
-    };
+    let count = |test: &dyn Fn(&OneRun) -> bool| cell.clone().filter(|run| test(run)).count();
     let extreme = |of: fn(f64, f64) -> f64| values.iter().copied().reduce(of);
     Answer {
         program,
         condition,
         metric: metric.to_owned(),
         runs: values.len(),
-        failed: count(&crate::record::OneRun::has_failed),
+        failed: count(&OneRun::has_failed),
         spoilt: count(&|run| !run.counts()),
         median: median(&values),
         least: extreme(f64::min),
@@ -145,14 +143,15 @@ pub fn sentences(sweep: &Sweep, metric: &str) -> Vec<String> {
             String::new()
         };
         if one.failed > 0 && one.metric == sweep.metrics[0].name {
-            let cell = |run: &&crate::record::OneRun| {
-                (run.program, run.condition) == (one.program, one.condition)
-            };
+            let cell = |run: &&OneRun| (run.program, run.condition) == (one.program, one.condition);
             let runs = sweep.runs.iter().filter(cell).count();
             all.push(format!(
                 "{program} failed in {} of {runs} runs at {condition}.",
                 one.failed
             ));
+        }
+        if one.metric == sweep.metrics[0].name {
+            all.extend(without_run(sweep, one));
         }
         if [FAILED, EXIT].contains(&&*one.metric) {
             continue;
@@ -168,6 +167,22 @@ pub fn sentences(sweep: &Sweep, metric: &str) -> Vec<String> {
         }
     }
     all
+}
+
+/// Where all runs of a cell were spoilt: why the last one was.
+fn without_run(sweep: &Sweep, one: &Answer) -> Option<String> {
+    let runs = sweep.runs.iter();
+    let mut cell = runs.filter(|run| (run.program, run.condition) == (one.program, one.condition));
+    if cell.clone().any(OneRun::counts) {
+        return None;
+    }
+    let last = cell.next_back()?;
+    let program = &sweep.programs[one.program].name;
+    let condition = &sweep.conditions[one.condition].name;
+    Some(format!(
+        "No run of {program} at {condition} counts: {} was {}: {}.",
+        last.dir, last.verdict, last.reason
+    ))
 }
 
 /// `p99 at 30 is 2.01 times (1.90 to 2.12)`.
@@ -259,6 +274,21 @@ mod tests {
         sweep.runs[2].verdict = Verdict::Undecided;
         let said = sentences(&sweep, "p99").join("\n");
         assert!(said.contains("A failed in 2 of 3 runs at 30."), "{said}");
+    }
+
+    #[test]
+    fn a_condition_that_was_never_kept_has_a_reason() {
+        let mut sweep = fixture::sweep(&[[&[1.0, 1.1], &[1.0, 1.2]]]);
+        let reason = "the jitter: 77 of 3116 events that were due were injected";
+        for run in &mut sweep.runs[2..] {
+            (run.verdict, run.reason) = (Verdict::Missed, reason.to_owned());
+        }
+        sweep.answers = answers(&sweep);
+        let said = format!("No run of A at 30 counts: run-004 was missed: {reason}.");
+        assert_eq!(sentences(&sweep, "p99"), [said]);
+        sweep.runs[2].verdict = Verdict::Kept;
+        sweep.answers = answers(&sweep);
+        assert!(!sentences(&sweep, "p99").join("").contains("No run"));
     }
 
     #[test]

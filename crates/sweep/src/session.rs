@@ -382,10 +382,16 @@ impl Session {
                 report::number(*value)
             ))
         });
+        let reason = match verdict {
+            Verdict::Kept => String::new(),
+            _ => finished.reason,
+        };
+        let why = Some(format!(" ({reason})")).filter(|_| !reason.is_empty());
         messages.say(&format!(
-            "{name}: block {}, {whose} at {}: {verdict}{failed}{}",
+            "{name}: block {}, {whose} at {}: {verdict}{}{failed}{}",
             turn.block,
             asked.name,
+            why.unwrap_or_default(),
             first.unwrap_or_default()
         ));
         if let Some((metric, why)) = missing {
@@ -402,10 +408,7 @@ impl Session {
             program,
             dir: name,
             verdict,
-            reason: match verdict {
-                Verdict::Kept => String::new(),
-                _ => finished.reason,
-            },
+            reason,
             exit_code,
             signal,
             timed_out: finished.timed_out,
