@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use sandbag_input::unpack::unpack;
+use sandbag_ui::address::public;
 use sandbag_ui::quantity::Seconds;
 
 use crate::error::printable;
@@ -142,7 +143,7 @@ impl InputSource {
     pub fn new(path: &Path) -> Result<Self> {
         if path.as_os_str() != "-" {
             return Ok(Self {
-                name: path.to_string_lossy().into(),
+                name: public(&path.to_string_lossy()).into(),
                 from: SourceKind::Path(path.to_owned(), OnceLock::new()),
             });
         }

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use args::{Cli, Command};
 use sandbag_hosts::command::with_host_in_names;
+use sandbag_ui::address::public;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::text::visible;
 use sandbag_ui::{Result, exit};
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
             // It quotes the arguments, so it is made again of harmless ones. Few
             // that are refused are accepted then.
             let words = words.iter();
-            let words = words.map(|word| visible(&word.to_string_lossy()).into());
+            let words = words.map(|word| visible(&public(&word.to_string_lossy())).into());
             match Cli::read(words) {
                 Err(error) => drop(error.print()),
                 Ok(_) => Messages::error(error.to_string().lines().next().unwrap_or_default()),

@@ -9,19 +9,31 @@ pub const KNOWN: [&str; 6] = ["instance", "job", "query", "from", "to", "step"];
 
 /// A word of a command line as it may be shown: a URL, also one that is the value in
 /// `--OPTION=URL`, without its user and password. Where it is not clear what belongs to
-/// those, only its scheme.
+/// those, only its scheme. Other words that begin nearly like such a URL hide what stands
+/// before their last @.
 pub fn public(word: &str) -> String {
     let (option, url) = match word.find('=') {
         Some(at) if word.starts_with("--") => word.split_at(at + 1),
         _ => ("", word),
     };
-    let Some(scheme) = SCHEMES.iter().find(|scheme| url.starts_with(*scheme)) else {
+    let Some((name, after)) = url.split_once(':') else {
         return word.to_owned();
     };
-    match without_user(&url[scheme.len()..]) {
-        Some(rest) => format!("{option}{scheme}{rest}"),
-        None => format!("{option}{scheme}..."),
-    }
+    let rest = after.trim_start_matches('/');
+    let scheme = &url[..url.len() - rest.len()];
+    let shown = if SCHEMES.contains(&scheme) {
+        without_user(rest)
+    } else if is_nearly_a_scheme(name) {
+        rest.rsplit('@').next()
+    } else {
+        return word.to_owned();
+    };
+    format!("{option}{scheme}{}", shown.unwrap_or("..."))
+}
+
+fn is_nearly_a_scheme(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["prom", "http"].iter().any(|start| name.starts_with(start))
 }
 
 /// What follows the scheme, from the host on. `None` where a password may
@@ -30,7 +42,8 @@ pub fn without_user(rest: &str) -> Option<&str> {
     let (server, query) = rest.split_once('?').unwrap_or((rest, ""));
     let host = server.rfind('@').map_or(0, |at| at + 1);
     let authority = server[host..].split('/').next().unwrap_or_default();
-    (is_host(authority) && at_is_in_place(query)).then(|| &rest[host..])
+    let is_whole = authority.len() < server.len() - host || !query.contains('@');
+    (is_host(authority) && is_whole && at_is_in_place(query)).then(|| &rest[host..])
 }
 
 /// `HOST`, `HOST:PORT` or `[ADDRESS]:PORT`.
@@ -84,6 +97,14 @@ mod tests {
                 "--append=prometheus+https://...",
             ),
             ("--cpus=0=u:p@h", "--cpus=0=u:p@h"),
+            ("prometheus+http://u:p/w@h/", "prometheus+http://h/"),
+            ("prometheus+http://u:1#w@h", "prometheus+http://h"),
+            ("prometheus+http://u:1?query=w@h/", "prometheus+http://..."),
+            ("prometheus+HTTP://u:p@h/", "prometheus+HTTP://h/"),
+            ("prometheus+http:/u:p@h/", "prometheus+http:/h/"),
+            ("--add=https://u:p/w@h/?x", "--add=https://h/?x"),
+            ("prometheus:u?p@h", "prometheus:h"),
+            ("http://h/x", "http://h/x"),
         ] {
             assert_eq!(public(word), shown);
         }

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::unix::fs::{MetadataExt as _, lchown};
 use std::path::{Path, PathBuf};
 
+use crate::address::public;
 use crate::failure::{Context as _, Result};
 use crate::report::HOSTS_JSON;
 use crate::text::{visible, visible_lines};
@@ -194,7 +195,7 @@ impl Overwrite {
 pub fn check_parent(file: &Path) -> Result<()> {
     match file.parent() {
         Some(dir) if !dir.as_os_str().is_empty() && !dir.is_dir() => {
-            let (file, dir) = (file.display(), dir.display());
+            let [file, dir] = [file, dir].map(|path| public(&path.to_string_lossy()));
             Err(BadInput(format!("{file}: there is no directory {dir}")).into())
         }
         _ => Ok(()),

@@ -41,10 +41,15 @@ pub fn url(path: &Path) -> Option<&str> {
 pub fn source(url: &str) -> Result<InputSource> {
     let name: Arc<str> = public(url).into();
     let server = |message: String| Fault::Server(message).at(&name, None);
-    if without_user(url.split_once("://").map_or(url, |(_, rest)| rest)).is_none() {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let shown = without_user(rest);
+    // Where the user and password end is not what a URL says, and what would be asked is no
+    // host that was meant.
+    let user = rest.strip_suffix(shown.unwrap_or(rest)).unwrap_or_default();
+    if shown.is_none() || user.contains(['/', '#', '\\']) {
         // Of what is wrong with it no part may be shown either.
         let text = "expected prometheus+http://HOST:9090/?instance=...&from=...&to=...; write the \
-                    special characters of a user and a password as %XX, as %3F for ?";
+                    special characters of a user and a password as %XX, as %3F for ? and %2F for /";
         return Err(server(text.to_owned()));
     }
     let asked = Query::parse(url, jiff::Timestamp::now()).map_err(server)?;
@@ -76,12 +81,30 @@ mod tests {
             "u:secret",
             "u:secret/?from=0",
             "?secret@h",
+            "u:1?query=secret@h/?from=0",
+            "u:p@secret?query=x@h/?from=0",
         ] {
             let word = format!("prometheus+https://{rest}");
             assert_eq!(public(&word), "prometheus+https://...");
             let message = source(&word).unwrap_err().to_string();
             assert!(!message.contains("secret"), "{message}");
             assert!(message.contains("%3F"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_password_with_special_characters_is_refused_and_not_shown() {
+        for rest in [
+            "u:s/ecret@h/?from=0",
+            "u:1#secret@h/?from=0",
+            "u:1/secret@h/?from=0",
+            "u:secret/@h:9090?from=0",
+            "u:x\\secret@h/?from=0",
+        ] {
+            let word = format!("prometheus+https://{rest}");
+            let message = source(&word).unwrap_err().to_string();
+            assert!(!(public(&word) + &message).contains("ecret"), "{message}");
+            assert!(message.contains("%2F"), "{message}");
         }
     }
 }

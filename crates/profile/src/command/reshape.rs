@@ -14,6 +14,7 @@ use crate::{
 use clap::{Args, ValueEnum};
 use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root, launcher, machine};
+use sandbag_ui::address::public;
 use sandbag_ui::text::visible;
 
 use crate::command::prometheus;
@@ -226,7 +227,7 @@ pub fn source(path: &Path) -> Result<InputSource> {
     if word.contains("://") && !path.exists() {
         return Err(Fault::argument(
             "profile",
-            word.into_owned(),
+            public(&word),
             "a file, or prometheus+http://HOST:9090/?instance=... (prometheus+https://)",
         )
         .into());

@@ -119,3 +119,29 @@ fn a_prometheus_is_not_asked_without_room_for_an_answer() {
         .code(2)
         .stderr(contains("/no/such/place").and(contains("nothing in that time").not()));
 }
+
+#[test]
+fn no_message_shows_a_password() {
+    for url in [
+        "prometheus+http://us:s/ecret@127.0.0.1:1/?from=0",
+        "prometheus+http://us:1#ecret@127.0.0.1:1/",
+        "prometheus+http://us:1?query=ecret@h/?from=0",
+        "prometheus+HTTP://us:ecret@h/",
+        "prometheus+http:/us:ecret@h/",
+        "http://us:ecret@h/x?ecret@h",
+    ] {
+        for words in [
+            &["show"][..],
+            &["replay", "--dry-run"],
+            &["convert", "-o", "x.csv"],
+            &["convert", "x.csv", "-o"],
+            &["convert", "x.csv", "-o", "y.csv"],
+            &["slow", "--speed", "0.5", "--cpus", "0", "--load"],
+        ] {
+            let mut words = words.to_vec();
+            words.push(url);
+            let asked = Dir::new().command(&words).assert();
+            asked.code(2).stdout("").stderr(contains("ecret").not());
+        }
+    }
+}

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::source::MOST_SPOOLED;
 use crate::{Fault, InputSource, Result};
 use rustls::crypto::ring;
+use sandbag_ui::address::public;
 use serde::Deserialize;
 use ureq::http::{Response, StatusCode, header};
 use ureq::tls::TlsConfig;
@@ -233,7 +234,7 @@ impl<'a> Server<'a> {
         let _ = reader.take(HEAD).read_to_end(&mut body);
         if status.is_redirection() {
             let to = location.unwrap_or_else(|| "another place".to_owned());
-            let to = to.split("/api/").next().unwrap_or_default();
+            let to = public(to.split("/api/").next().unwrap_or_default());
             return format!(
                 "{server} sends us on to {to}; write that server, and a path before /api if it \
                  has one, into the URL as prometheus+http:// or prometheus+https://"
