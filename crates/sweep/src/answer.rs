@@ -185,6 +185,29 @@ fn without_run(sweep: &Sweep, one: &Answer) -> Option<String> {
     ))
 }
 
+/// A program of which no metric has a value, under no condition, and why.
+pub fn unmeasured(sweep: &Sweep) -> Option<String> {
+    let is_unmeasured = |program: &usize| {
+        let runs = sweep.runs.iter();
+        let mut own = sweep.answers.iter().filter(|one| one.program == *program);
+        runs.clone().any(|run| run.program == *program) && own.all(|one| one.runs == 0)
+    };
+    let program = (0..sweep.programs.len()).find(is_unmeasured)?;
+    let name = &sweep.programs[program].name;
+    let runs = sweep.runs.iter().filter(|run| run.program == program);
+    let last = runs.clone().next_back()?;
+    let failed = runs.clone().filter(|run| run.has_failed()).count();
+    let spoilt = Some(format!(
+        "; {} was {}: {}",
+        last.dir, last.verdict, last.reason
+    ));
+    let spoilt = spoilt.filter(|_| !last.counts()).unwrap_or_default();
+    Some(format!(
+        "no metric of {name} has a value: {failed} of its {} runs failed{spoilt}",
+        runs.count()
+    ))
+}
+
 /// `p99 at 30 is 2.01 times (1.90 to 2.12)`.
 fn compared(what: &str, ratio: &Ratio) -> String {
     let digits = ratio_decimals(ratio, 2);
@@ -289,6 +312,26 @@ mod tests {
         sweep.runs[2].verdict = Verdict::Kept;
         sweep.answers = answers(&sweep);
         assert!(!sentences(&sweep, "p99").join("").contains("No run"));
+    }
+
+    #[test]
+    fn a_program_without_a_value_is_named() {
+        let mut sweep = fixture::sweep(&[[&[1.0], &[1.0]], [&[2.0], &[2.0]]]);
+        let unmeasured = |sweep: &mut Sweep| {
+            sweep.answers = answers(sweep);
+            unmeasured(sweep)
+        };
+        sweep.runs[2].values.remove("p99");
+        sweep.runs[2].exit_code = Some(1);
+        assert_eq!(unmeasured(&mut sweep), None);
+        (sweep.runs[3].verdict, sweep.runs[3].reason) = (Verdict::Missed, "why".to_owned());
+        assert_eq!(
+            unmeasured(&mut sweep).unwrap(),
+            "no metric of B has a value: 1 of its 2 runs failed; run-004 was missed: why"
+        );
+        // Not one of which no run was made.
+        sweep.runs.truncate(2);
+        assert_eq!(unmeasured(&mut sweep), None);
     }
 
     #[test]

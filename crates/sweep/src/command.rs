@@ -15,8 +15,9 @@ use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{JsonArgs, Overwrite, put};
 use sandbag_ui::units;
-use sandbag_ui::{BadInput, exit};
+use sandbag_ui::{BadInput, bail, exit};
 
+use crate::answer::unmeasured;
 use crate::condition::{ConditionArgs, conditions};
 use crate::metric::{Metric, of_command};
 use crate::record::Sweep;
@@ -26,7 +27,8 @@ use crate::threshold::Outcome;
 
 const HELP: &str = "\
 Exit codes:
-  0 measured, and no threshold was exceeded; 1 a metric is missing, or sandbag
+  0 measured, and no threshold was exceeded; 1 a metric is missing in a run, or
+  has no value because all runs of a program failed or were spoilt, or sandbag
   failed; 2 wrong usage or bad input; 3 a threshold was exceeded; 4 a threshold
   is unsure, with --fail-if-unsure; 5 a condition is not possible on this
   machine; 126, 127 a program cannot be executed or was not found; 130
@@ -166,7 +168,12 @@ pub fn main(args: &SweepArgs, messages: &Messages) -> Result<u8> {
         _ if session.interrupted => exit::INTERRUPTED,
         (true, _) => exit::MISSED,
         (_, true) if args.fail_if_unsure => exit::UNDECIDED,
-        _ => exit::KEPT,
+        // That a program fails may be what was to be shown.
+        _ if has(Outcome::Passed) => exit::KEPT,
+        _ => match unmeasured(&session.sweep) {
+            Some(why) => bail!("{why}; see the runs in {}", session.dir.display()),
+            None => exit::KEPT,
+        },
     })
 }
 
