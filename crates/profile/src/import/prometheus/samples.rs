@@ -155,7 +155,8 @@ fn usual_ns(moments: impl Iterator<Item = i64>) -> Option<i64> {
 /// When a counter stood still before it moved by more than the wall time: the scrape before
 /// is repeated there. Without all of the modes standing still alone says nothing, because
 /// idle does on a CPU that is busy. Of a stretch of more than two usual times between moves
-/// only the end is repeated: the rest was busy, and the scrape after it late.
+/// only the end is repeated: the rest was busy, and the scrape after it late. Where it is more
+/// than that scrape can have been late by, or no points follow, scrapes failed: all are.
 fn repeats(points: &[MetricPoint]) -> Vec<i64> {
     let moves: Vec<usize> = (1..points.len())
         .filter(|at| points[*at].value != points[at - 1].value)
@@ -166,9 +167,12 @@ fn repeats(points: &[MetricPoint]) -> Vec<i64> {
         let (before, now) = (points[at - 1], points[at]);
         let since_ns = |ns: i64| now.ns.saturating_sub(ns);
         let wall_s = since_ns(before.ns) as f64 / NS_PER_S as f64;
-        if now.value - before.value > wall_s * TOO_MUCH {
+        let late_ns = usual_ns.saturating_mul(2);
+        let moved_s = now.value - before.value;
+        let failed = since_ns(before.ns) > late_ns || moved_s > late_ns as f64 / NS_PER_S as f64;
+        if moved_s > wall_s * TOO_MUCH || failed {
             let still = points[last + 1..at].iter().map(|point| point.ns);
-            all.extend(still.filter(|ns| since_ns(*ns) < usual_ns.saturating_mul(2)));
+            all.extend(still.filter(|ns| failed || since_ns(*ns) < late_ns));
         }
         last = at;
     }

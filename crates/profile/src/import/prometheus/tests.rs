@@ -77,6 +77,9 @@ fn repeated_scrapes_of_idle_alone_are_no_load() {
     // A busy minute by scrapes of 15 s, of which the one after it is late by 3 s.
     let late = loads([0, 15, 30, 30, 30, 30, 48, 60, 75]);
     assert_eq!(late, [0.0, 0.0, 100.0, 100.0, 40.0, 20.0, 0.0]);
+    // Scrapes that failed for more than a minute: the mean over it.
+    let failed = loads([0, 12, 24, 24, 24, 24, 72, 84, 96]);
+    assert_eq!(failed, [20.0; 5]);
 }
 
 #[test]
