@@ -87,19 +87,19 @@ pub struct SweepArgs {
     /// once)
     ///
     /// A value is METRIC@CONDITION, of the second program B.METRIC@CONDITION: the mean over
-    /// the blocks. Sure: the 95 % interval of the difference of both sides does not contain 0.
-    /// Failures are counted: failed@30, the share of the blocks that failed, compared with
-    /// a number has no interval. It is unsure only where blocks whose condition was not kept
-    /// decide it.
+    /// the blocks. Sure: the 95 % interval of the difference of both sides does not contain 0,
+    /// or is 0 to 0. Failures are counted: failed@30, the share of the blocks that failed,
+    /// compared with a number has no interval. It is unsure only where blocks whose condition
+    /// was not kept decide it.
     #[arg(long, value_name = "EXPR")]
     fail_if: Vec<String>,
 
     /// End with exit code 4 if a --fail-if is not sure either way
-    #[arg(long, requires = "fail_if")]
+    #[arg(long)]
     fail_if_unsure: bool,
 
     /// Write the thresholds as JUnit XML
-    #[arg(long, value_name = "FILE", requires = "fail_if")]
+    #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 
     /// Write the tables as Markdown, for the comment of a merge request
@@ -186,6 +186,16 @@ impl SweepArgs {
     }
 
     fn experiment(&self) -> Result<Experiment> {
+        let given = [
+            (self.fail_if_unsure, "--fail-if-unsure"),
+            (self.junit.is_some(), "--junit"),
+        ];
+        if let Some((_, name)) = given.iter().find(|(given, _)| *given)
+            && self.fail_if.is_empty()
+        {
+            let text = format!("{name} is about thresholds: give --fail-if EXPR, or leave it out");
+            return Err(BadInput(text).into());
+        }
         let (method, cgroup) = (self.method.as_ref(), self.cgroup.as_ref());
         let more = [
             self.timeout

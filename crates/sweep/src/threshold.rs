@@ -312,6 +312,16 @@ impl Expression {
     }
 }
 
+/// The number that a word is, or that stands before a sign in it (`4` of `4-1`, but `4e-1`
+/// whole), and its length.
+fn number(word: &str) -> Option<(f64, usize)> {
+    let signs = word.match_indices(['+', '-']).map(|(at, _)| at);
+    let ends = std::iter::once(word.len()).chain(signs.rev());
+    let number = |end: usize| Some((word[..end].parse::<f64>().ok()?, end));
+    ends.filter_map(number)
+        .find(|(number, _)| number.is_finite())
+}
+
 /// How deep parentheses may be.
 const DEEPEST: usize = 50;
 
@@ -364,15 +374,16 @@ impl<'t> Parser<'t> {
         };
         let end = self.rest.find(is_end).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
+        if let Some((number, length)) = number(word) {
+            self.rest = &self.rest[length..];
+            return Ok(Expression::Number(number));
+        }
         self.rest = rest;
         let word = &*word.replace('"', "");
         if word.is_empty() {
             return Err("a number or METRIC@CONDITION is missing".to_owned());
         }
-        match word.parse::<f64>() {
-            Ok(number) if number.is_finite() => Ok(Expression::Number(number)),
-            _ => self.place(word).map(Expression::Value),
-        }
+        self.place(word).map(Expression::Value)
     }
 
     fn place(&self, word: &str) -> Result<Place, String> {

@@ -163,3 +163,13 @@ fn messages_in_full() {
         "audit run --tests memry",
     ]));
 }
+
+#[test]
+fn what_is_about_thresholds_asks_for_one() {
+    for option in ["--fail-if-unsure", "--junit=x.xml"] {
+        let asked = Dir::new().line(&format!("sweep --load 0,30 {option} -- true"));
+        let name = option.split('=').next().unwrap_or_default();
+        let said = format!("{name} is about thresholds: give --fail-if EXPR");
+        asked.code(2).stderr(contains(said));
+    }
+}

@@ -63,6 +63,43 @@ fn it_fails_only_where_that_is_sure() {
 }
 
 #[test]
+fn a_sign_behind_a_number_is_an_operation() {
+    let sweep = fixture::sweep(&[[&[10.0, 11.0, 10.5, 12.0], &[20.0, 22.5, 21.0, 24.0]]]);
+    let read = |text: &str| {
+        let mut threshold = Threshold::parse(text, &sweep)?;
+        threshold.text.clear();
+        Ok::<_, String>(threshold)
+    };
+    for (text, spaced) in [
+        ("p99@30>4-1", "p99@30 > 4 - 1"),
+        ("p99@30>4-1+2*3-p99@0", "p99@30 > 4 - 1 + 2 * 3 - p99@0"),
+        ("p99@30>1e-3-2e+3", "p99@30 > 0.001 - 2000"),
+        ("p99@30>4--1", "p99@30 > 4 - -1"),
+    ] {
+        assert_eq!(read(text).unwrap(), read(spaced).unwrap(), "{text}");
+    }
+    assert!(
+        read("p99@30 > 4-1x")
+            .unwrap_err()
+            .contains("`1x` is neither")
+    );
+}
+
+#[test]
+fn equal_sides_in_all_blocks_decide() {
+    let sweep = fixture::sweep(&[[&[2.0; 3], &[2.0; 3]]]);
+    for (sign, outcome) in [
+        (">=", Outcome::Failed),
+        ("<=", Outcome::Failed),
+        (">", Outcome::Passed),
+        ("<", Outcome::Passed),
+    ] {
+        let (found, reason) = judge(&format!("p99@30 {sign} p99@0"), &sweep);
+        assert_eq!(found, outcome, "{sign}: {reason}");
+    }
+}
+
+#[test]
 fn names_in_quotes_may_have_blanks_and_signs() {
     let mut sweep = fixture::sweep(&[[&[10.0, 11.0, 10.5, 12.0], &[20.0, 22.5, 21.0, 24.0]]]);
     "my day (2).csv".clone_into(&mut sweep.conditions[1].name);
