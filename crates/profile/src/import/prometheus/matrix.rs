@@ -13,6 +13,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, BufReader, Read};
 use std::rc::Rc;
@@ -33,6 +34,8 @@ use super::store::{MetricPoint, PointKey, Store};
 /// Nothing without a value in it is so long.
 const MAX_SILENCE: usize = 16 << 20;
 const CHUNK: usize = 128 << 10;
+/// The most warnings of a server that are passed on.
+const MOST_SAID: usize = 10;
 
 pub(in crate::import) const READER: ImportReader = ImportReader {
     format: Format::Prometheus,
@@ -62,6 +65,7 @@ fn read(input: &Input<'_>) -> Result<BoxSteps> {
     let mut reading = MatrixReading {
         store: Store::new(input.options.machine.as_deref()),
         patience,
+        said: BTreeSet::new(),
         fault: None,
     };
     loop {
@@ -87,7 +91,8 @@ fn read(input: &Input<'_>) -> Result<BoxSteps> {
         return Err(fault.at(&file, line));
     }
     let kept = reading.store.finish(Format::Prometheus);
-    let kept = kept.map_err(|fault| fault.at(&file, None))?;
+    let mut kept = kept.map_err(|fault| fault.at(&file, None))?;
+    kept.warnings.extend(reading.said);
     samples::steps(kept, Format::Prometheus, &file)
 }
 
@@ -134,6 +139,8 @@ impl<R: Read> Read for Patient<R> {
 struct MatrixReading {
     store: Store,
     patience: Rc<Cell<usize>>,
+    /// Warnings of the server, each once.
+    said: BTreeSet<String>,
     /// What a visitor found; JSON's own errors hold only text.
     fault: Option<Fault>,
 }
@@ -200,6 +207,16 @@ matrix_part! {
                              a step, or /api/v1/query for a range, \
                              node_cpu_seconds_total{{...}}[1h]"
                         )));
+                    }
+                }
+                "warnings" | "infos" => {
+                    let said = map.next_value::<Option<Vec<String>>>()?.unwrap_or_default();
+                    for text in said {
+                        let words: Vec<&str> = text.split_whitespace().collect();
+                        self.0.said.insert(format!("Prometheus: {}", words.join(" ")));
+                        if self.0.said.len() > MOST_SAID {
+                            self.0.said.pop_last();
+                        }
                     }
                 }
                 // A failed answer has none, or null.
