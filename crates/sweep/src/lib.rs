@@ -5,8 +5,8 @@
 //! Each run is a run of `sandbag load`, `replay` or `slow` in a process of its own, in an
 //! order of chance within blocks: the speed of a shared machine drifts, so that answers are
 //! ratios within blocks. Data flows one way: `condition` and `metric` say what is asked,
-//! `design` which run is next, `run` makes it, `session` all of them, `record` keeps it, `answer` and `threshold`
-//! judge, `report` shows.
+//! `design` which run is next, `run` makes it, `finished` is what came of it, `session` makes
+//! all of them, `record` keeps it, `answer` and `threshold` judge, `report` shows.
 
 pub mod answer;
 pub mod command;
@@ -14,6 +14,7 @@ pub mod compare;
 pub mod condition;
 pub mod design;
 mod figures;
+pub mod finished;
 pub mod metric;
 pub mod record;
 pub mod report;

@@ -23,7 +23,8 @@ use sandbag_linux::user::User;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::run::{Finished, GRACE, LONG};
+use crate::finished::Finished;
+use crate::run::{GRACE, LONG};
 
 /// Sandbag's own metrics: name, unit, meaning.
 pub const OWN: [(&str, &str, &str); 10] = [
