@@ -3,14 +3,15 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{IsTerminal as _, Read as _, Seek as _, SeekFrom};
-use std::os::unix::process::CommandExt as _;
+use std::io::{self, IsTerminal as _, Read as _, Seek as _, SeekFrom, Write};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use sandbag_input::{Existing, NewFile, is_full};
 use sandbag_linux::child::{ChildSetup as _, end_or_kill, ended_within};
 use sandbag_linux::interrupt;
 use sandbag_run::directory::{create, remove_result};
@@ -160,7 +161,7 @@ fn once(condition: &Condition, more: &[String], command: &[OsString], dir: &Path
     let status = child.wait().context("wait")?;
     let text = fs::read(dir.join(RUN_JSON)).unwrap_or_default();
     let stderr = tail(&dir.join(STDERR));
-    Ok(match result(&text, status.code(), &stderr, dir)? {
+    Ok(match result(&text, status, &stderr, dir)? {
         Tried::Finished(mut finished) => {
             (finished.stdout, finished.stderr) = (tail(&dir.join(STDOUT)), stderr);
             Tried::Finished(finished)
@@ -169,8 +170,9 @@ fn once(condition: &Condition, more: &[String], command: &[OsString], dir: &Path
     })
 }
 
-/// What a run.json and an exit code say.
-fn result(run_json: &[u8], code: Option<i32>, stderr: &str, dir: &Path) -> Result<Tried> {
+/// What a run.json and the end of sandbag say.
+fn result(run_json: &[u8], status: ExitStatus, stderr: &str, dir: &Path) -> Result<Tried> {
+    let code = status.code();
     let read: Finished = serde_json::from_slice(run_json).unwrap_or_default();
     let is_ended = match &read.command {
         Some(command) => command.asked_to_end,
@@ -190,14 +192,28 @@ fn result(run_json: &[u8], code: Option<i32>, stderr: &str, dir: &Path) -> Resul
     if let Some(error) = read.error.filter(|error| error.message.contains(LOADED)) {
         return Ok(Tried::Busy(error.message));
     }
-    let code = code.map_or(exit::FAILED.into(), i64::from);
-    // Where its disk is full, so is that of its words.
-    let said = stderr.lines().last();
-    bail!(
-        "{} left no result (exit code {code}): {}",
-        dir.display(),
-        said.unwrap_or("nothing was written; is the disk full?")
-    )
+    let why = match status.signal() {
+        // It could not say anything.
+        Some(signal) => format!("its sandbag was ended by signal {signal}"),
+        None => {
+            // Where its disk is full, so is that of its words.
+            let said = if lacks_room(NewFile::create(&dir.join(RUN_JSON), Existing::Replace)) {
+                "its disk is full: make room, or name a directory on another one"
+            } else {
+                stderr.lines().last().unwrap_or("nothing was written")
+            };
+            format!("exit code {}: {said}", code.unwrap_or_default())
+        }
+    };
+    bail!("{} left no result ({why})", dir.display())
+}
+
+/// Whether there is no room for a record.
+fn lacks_room(file: io::Result<impl Write>) -> bool {
+    /// Bytes, more than most records have.
+    const RECORD: usize = 1 << 16;
+    let written = file.and_then(|mut file| file.write_all(&vec![0; RECORD]));
+    written.is_err_and(|error| is_full(&error))
 }
 
 /// What a run may take to end by itself, where a terminal has asked it already.
@@ -224,7 +240,7 @@ fn end(child: &mut Child) {
 
 /// The end of a file, as text.
 fn tail(path: &Path) -> String {
-    let read = || -> std::io::Result<Vec<u8>> {
+    let read = || -> io::Result<Vec<u8>> {
         let mut file = File::open(path)?;
         let size = file.metadata()?.len();
         file.seek(SeekFrom::Start(size.saturating_sub(MOST_OUTPUT)))?;
@@ -250,25 +266,34 @@ mod tests {
                 "wall_s": 700, "user_s": 0, "system_s": 0, "switches": [0, 0] {command}}}
                 {others}}}"#
         );
-        result(text.as_bytes(), Some(code), "", Path::new("run-007"))
+        result(text.as_bytes(), ended(code), "", Path::new("run-007"))
+    }
+
+    fn ended(code: i32) -> ExitStatus {
+        ExitStatus::from_raw(code << 8)
     }
 
     #[test]
     fn a_run_that_was_ended_from_outside_is_no_result() {
-        let ended =
+        let is_ended =
             |tried: Result<Tried>| tried.is_err_and(|error| error.line().contains("outside"));
         // A program that ends itself by the same signal has failed.
         assert!(tried(r#", "signal": 15"#, "", 143).is_ok());
-        assert!(ended(tried(
+        assert!(is_ended(tried(
             r#", "signal": 15, "asked_to_end": true"#,
             "",
             143
         )));
-        assert!(ended(tried(r#", "asked_to_end": true"#, "", 0)));
+        assert!(is_ended(tried(r#", "asked_to_end": true"#, "", 0)));
         // Before the program began.
-        let none = result(br#"{"command": null}"#, Some(130), "", Path::new("run-007"));
-        assert!(ended(none));
-        assert!(!ended(result(b"", Some(125), "", Path::new("run-007"))));
+        let none = result(
+            br#"{"command": null}"#,
+            ended(130),
+            "",
+            Path::new("run-007"),
+        );
+        assert!(is_ended(none));
+        assert!(!is_ended(result(b"", ended(125), "", Path::new("run-007"))));
     }
 
     #[test]
@@ -300,12 +325,32 @@ mod tests {
         let tried = |message: &str| {
             let text =
                 format!(r#"{{"error": {{"kind": "not-possible", "message": "{message}"}}}}"#);
-            result(text.as_bytes(), Some(125), "", Path::new("run-007"))
+            result(text.as_bytes(), ended(125), "", Path::new("run-007"))
         };
         let cpus = [1].into_iter().collect();
         let busy = sandbag_run::Error::Busy { pid: 7, cpus }.to_string();
         assert!(matches!(tried(&busy), Ok(Tried::Busy(said)) if said == busy));
         assert!(tried("CPU 1 is offline").is_err());
+    }
+
+    #[test]
+    fn a_run_without_a_result_says_why() {
+        let place = tempfile::tempdir().unwrap();
+        let why = |status, stderr| {
+            let tried = result(b"", status, stderr, place.path());
+            tried.err().unwrap().line()
+        };
+        let killed = why(ExitStatus::from_raw(libc::SIGKILL), "the program's words");
+        assert!(
+            killed.ends_with("(its sandbag was ended by signal 9)"),
+            "{killed}"
+        );
+        let said = why(ended(125), "before\nthe last words");
+        assert!(said.ends_with("(exit code 125: the last words)"), "{said}");
+        let nothing = why(ended(125), "");
+        assert!(nothing.contains("nothing was written"), "{nothing}");
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+        assert!(lacks_room(File::options().write(true).open("/dev/full")));
     }
 
     /// This test program does not know the options of a load, and fails.
