@@ -53,6 +53,8 @@ pub struct SweepArgs {
     runs: Option<u32>,
 
     /// Begin no run that would not end within this time
+    ///
+    /// With --resume it begins anew.
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     time: Option<Duration>,
 
