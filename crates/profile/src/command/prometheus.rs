@@ -10,6 +10,7 @@
 //! as it reads any other.
 
 mod certificates;
+mod direction;
 mod fetch;
 mod query;
 

@@ -6,6 +6,7 @@ use base64::prelude::BASE64_STANDARD;
 use percent_encoding::percent_decode_str;
 use ureq::http::Uri;
 
+use super::direction::{Direction, direction};
 use sandbag_ui::units;
 
 const METRIC: &str = "node_cpu_seconds_total";
@@ -70,15 +71,26 @@ impl Query {
                         .into(),
                 );
             }
-            Some(query) if subtracts_from_number(&query) => {
-                return Err(
-                    "its query subtracts from a number, as 1 - rate(...) does: the result keeps \
-                     the label mode, so that the usage would be read as idle time; ask for rate() \
-                     itself, of all modes"
-                        .into(),
-                );
-            }
-            Some(query) => query,
+            Some(query) => match direction(&query) {
+                Direction::Kept => query,
+                Direction::Reversed => {
+                    return Err(
+                        "its query subtracts from a number, as 1 - rate(...) does: the result \
+                         keeps the label mode, so that the usage would be read as idle time; ask \
+                         for rate() itself, of all modes"
+                            .into(),
+                    );
+                }
+                Direction::Unclear => {
+                    return Err(
+                        "what its query does to the time in a mode cannot be followed here: it \
+                         may turn idle time into a usage; ask for rate() itself, of all modes, or \
+                         state what the result is by label_replace(QUERY, \"mode\", \"user\", \
+                         \"\", \"\")"
+                            .into(),
+                    );
+                }
+            },
             None => selector(given.instance.as_deref(), given.job.as_deref()),
         };
         let step_ms = given.step.as_deref().map(step).transpose()?;
@@ -249,34 +261,6 @@ fn selector(instance: Option<&str>, job: Option<&str>) -> String {
     } else {
         format!("{METRIC}{{{}}}", labels.join(","))
     }
-}
-
-/// Whether a series is subtracted from a number with which the expression or a parenthesis
-/// begins. An expression that sets labels itself may give the result another mode.
-fn subtracts_from_number(query: &str) -> bool {
-    if query.contains("label_replace") || query.contains("label_join") {
-        return false;
-    }
-    let outside_quotes = query.split('"').step_by(2);
-    let query: String = outside_quotes.flat_map(str::split_whitespace).collect();
-    let parentheses = query.match_indices('(').map(|(at, _)| at + 1);
-    parentheses.chain([0]).any(|at| {
-        let rest = query[at..].trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-        let subtracted = rest.strip_prefix('-').unwrap_or_default();
-        rest.len() < query.len() - at && has_name(subtracted)
-    })
-}
-
-/// Whether a name stands before the end of the parenthesis that is open.
-fn has_name(text: &str) -> bool {
-    let mut depth = 0;
-    let inner = text.chars().take_while(|c| {
-        depth += i32::from(*c == '(') - i32::from(*c == ')');
-        depth >= 0
-    });
-    let inner: String = inner.collect();
-    let mut words = inner.split(|c: char| !c.is_ascii_alphanumeric() && !"._:".contains(c));
-    words.any(|word| word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
 }
 
 /// Milliseconds since 1970: RFC 3339, or seconds.
