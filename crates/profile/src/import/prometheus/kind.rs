@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::import::counters::{CpuState, STATES};
+use crate::number::NS_PER_S;
 use crate::{Fault, Result};
 
 use super::labels::MODES;
@@ -15,10 +16,12 @@ const SHARE: f64 = 1.5;
 const PERCENT: f64 = 150.0;
 /// Rates fall as often as they rise; counters fall once in a restart.
 const FALLS: f64 = 0.1;
+/// CPU time per wall time above which rounding is no explanation.
+pub(super) const TOO_MUCH: f64 = 1.1;
 /// Modes that add up to less than this are not all there are.
 const ALL: f64 = 0.9;
-/// Points of each mode that are looked at to find that out.
-const ENOUGH: usize = 1000;
+/// Points of each mode that are looked at to find such things out.
+pub(super) const ENOUGH: usize = 1000;
 /// The modes of Linux whose absence changes a load. Without steal the sum of the others is the
 /// delivered time, and the load is a share of that.
 const NEEDED: [CpuState; 7] = [
@@ -174,8 +177,8 @@ pub(super) fn whole<'a>(
     }
 }
 
-/// Whether a CPU's modes are all of its time, in nine of ten intervals.
-fn adds_up(modes: &Modes, kind: MetricKind) -> bool {
+/// The sums of a CPU's modes at its first moments, of those at which each mode has a point.
+fn sums(modes: &Modes) -> Vec<(i64, f64)> {
     let series = || modes.iter().flatten();
     let mut sums: BTreeMap<i64, (usize, f64)> = BTreeMap::new();
     for point in series().flat_map(|points| points.iter().take(ENOUGH)) {
@@ -183,11 +186,36 @@ fn adds_up(modes: &Modes, kind: MetricKind) -> bool {
         *count += 1;
         *sum += point.value;
     }
-    // A moment at which a mode has no point says nothing.
     let whole = sums
         .iter()
         .filter(|(_, (count, _))| *count == series().count());
-    let sums: Vec<(i64, f64)> = whole.map(|(ns, (_, sum))| (*ns, *sum)).collect();
+    whole.map(|(ns, (_, sum))| (*ns, *sum)).collect()
+}
+
+/// By how many times the counters of a CPU grow faster than time does, if they do. The greatest
+/// move may be a fault of the kernel, and each be late by the time between two.
+pub(super) fn times_too_fast(modes: &Modes) -> Option<f64> {
+    let mut sums = sums(modes);
+    sums.dedup_by_key(|(_, sum)| *sum);
+    let moves = sums.windows(2).map(|two| {
+        let wall_s = (two[1].0 - two[0].0) as f64 / NS_PER_S as f64;
+        ((two[1].1 - two[0].1).max(0.0), wall_s)
+    });
+    let mut moves: Vec<(f64, f64)> = moves.collect();
+    moves.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    moves.pop();
+    if moves.len() < 2 {
+        return None;
+    }
+    let late_s = moves.iter().fold(0.0, |late, (_, wall)| wall.max(late));
+    let spent_s: f64 = moves.iter().map(|(spent, _)| spent).sum();
+    let wall_s: f64 = moves.iter().map(|(_, wall)| wall).sum();
+    (spent_s > wall_s * TOO_MUCH + late_s).then_some(spent_s / wall_s)
+}
+
+/// Whether a CPU's modes are all of its time, in nine of ten intervals.
+fn adds_up(modes: &Modes, kind: MetricKind) -> bool {
+    let sums = sums(modes);
     let mut shares: Vec<f64> = match kind {
         MetricKind::Rates { unit } => sums.iter().map(|(_, sum)| sum / unit).collect(),
         MetricKind::Counters => sums

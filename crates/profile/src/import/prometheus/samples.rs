@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From series to samples: moment by moment, all CPUs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::import::counters::{self, CpuState, Differences, STATES, StateTimes};
@@ -13,7 +13,8 @@ use crate::{BoxSteps, Error, Fault, Format, ProfileCell, ProfileHeader, Result};
 use sandbag_linux::CpuList;
 use sandbag_ui::quantity::Seconds;
 
-use super::kind::{MetricKind, Whole, kind, whole};
+use super::kind::{ENOUGH, MetricKind, TOO_MUCH, Whole, kind, times_too_fast, whole};
+use super::labels::MODES;
 use super::store::{MetricPoint, Modes, PointStore};
 
 /// Counters are seconds with some decimals; they are compared in microseconds.
@@ -25,8 +26,6 @@ const RESET: u64 = 3_000_000;
 /// reports. Its mean is kept: a profile that was written as series has steps of
 /// any length.
 const PAUSE: i64 = 5;
-/// CPU time per wall time above which rounding is no explanation.
-const TOO_MUCH: f64 = 1.1;
 /// Where the greatest rate tells its unit: nearly all of the time is spent so.
 const CERTAIN: std::ops::RangeInclusive<f64> = 0.5..=TOO_MUCH;
 /// The same of percent, whose range the seconds of an increase() share.
@@ -61,6 +60,10 @@ pub(super) fn steps(kept: PointStore, format: Format, file: &Arc<str>) -> Result
         return Err(fault(Fault::out_of_range("a CPU's time in a mode", least)));
     }
     let kind = kind(all().map(Vec::as_slice), kept.named);
+    let not_one_machine = apart(&kept.cpus, interval_ns).or_else(|| too_fast(&kept.cpus, kind));
+    if let Some(text) = not_one_machine {
+        return Err(fault(Fault::lacks(format, text)));
+    }
     let cpus = kept.cpus.keys().copied().collect();
     let host = kept.machine.name().map(str::to_owned);
     let first_ns = all().map(|points| points[0].ns).min().unwrap_or(0);
@@ -141,6 +144,53 @@ fn interval_ns(kept: &PointStore) -> Option<i64> {
     usual_ns(longest.iter().map(|point| point.ns))
 }
 
+/// Why the series cannot be put side by side: most points of one lie between those of another,
+/// so that no moment has values of all of them.
+fn apart(cpus: &BTreeMap<u32, Modes>, interval_ns: i64) -> Option<String> {
+    let series = cpus.iter().flat_map(|(cpu, modes)| {
+        let modes = modes.iter().zip(MODES);
+        modes.filter_map(move |(points, mode)| Some((format!("cpu{cpu} {mode}"), points.as_ref()?)))
+    });
+    let series: Vec<(String, &Vec<MetricPoint>)> = series.collect();
+    let (first, most) = series.iter().rev().max_by_key(|(_, points)| points.len())?;
+    let other = series.iter().find(|(_, points)| {
+        let (mut shared, mut between) = (0, 0);
+        for point in points.iter().take(ENOUGH) {
+            match most.binary_search_by_key(&point.ns, |other| other.ns) {
+                Ok(_) => shared += 1,
+                Err(at) if at > 0 && at < most.len() => {
+                    let near = most[at].ns - most[at - 1].ns <= interval_ns.saturating_mul(2);
+                    between += usize::from(near);
+                }
+                Err(_) => {}
+            }
+        }
+        between > shared
+    });
+    let (name, points) = other?;
+    Some(format!(
+        "the values of {name} have other times (the first {}) than those of {first} (the first \
+         {}), so that there is none of all CPUs and modes at once; ask for them with a step, \
+         which gives all the same times",
+        stamp(points[0].ns),
+        stamp(most[0].ns)
+    ))
+}
+
+/// Why counters cannot be those of CPUs: they grow faster than time does.
+fn too_fast(cpus: &BTreeMap<u32, Modes>, kind: MetricKind) -> Option<String> {
+    if kind != MetricKind::Counters {
+        return None;
+    }
+    let mut cpus = cpus.iter();
+    let (cpu, times) = cpus.find_map(|(cpu, modes)| Some((cpu, times_too_fast(modes)?)))?;
+    Some(format!(
+        "the modes of cpu{cpu} together count {times:.1} s of CPU time in a second, more than a \
+         CPU has: they are sums of several machines or CPUs, or no seconds; ask for the series \
+         of one machine, and of each CPU"
+    ))
+}
+
 /// The median of the times between moments.
 fn usual_ns(moments: impl Iterator<Item = i64>) -> Option<i64> {
     let moments: Vec<i64> = moments.collect();
@@ -186,10 +236,7 @@ fn repeats(points: &[MetricPoint]) -> Vec<i64> {
 }
 
 /// CPUs that lack modes that others have: the file may be cut short.
-fn incomplete(
-    cpus: &std::collections::BTreeMap<u32, Modes>,
-    states: &[bool; STATES],
-) -> Option<String> {
+fn incomplete(cpus: &BTreeMap<u32, Modes>, states: &[bool; STATES]) -> Option<String> {
     let lacks = |modes: &Modes| (0..STATES).any(|mode| states[mode] && modes[mode].is_none());
     let lacking: CpuList = cpus
         .iter()
