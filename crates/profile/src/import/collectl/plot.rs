@@ -209,7 +209,8 @@ impl CollectlPlot {
                 self.began = true;
                 continue;
             }
-            if line.trim_ascii().is_empty() {
+            // What collectl says to a terminal before its first sample reaches a pipe, too.
+            if line.trim_ascii().is_empty() || line.starts_with(b"waiting for ") {
                 continue;
             }
             let read = self.table.as_mut().map(|table| {
