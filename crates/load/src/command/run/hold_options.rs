@@ -83,7 +83,7 @@ pub struct HoldOptions {
     pub cgroup: Option<PathBuf>,
 
     /// Check everything, print what would be done, change nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub dry_run: bool,
 
     /// The program to run, and its arguments
