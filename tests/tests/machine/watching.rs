@@ -16,6 +16,7 @@ cases! { CASES: two_cpus;
     two_tops_and_a_terminal_that_vanishes_disturb_nothing,
     metrics_are_served_while_the_run_goes_on,
     a_metrics_file_lives_as_long_as_its_run,
+    an_exporter_that_fails_is_in_the_report_and_keeps_no_run_from_ending,
     a_port_in_use_is_refused_before_anything_is_done,
     a_load_is_changed_while_it_runs_and_ends_as_planned,
     a_run_is_paused_and_goes_on,
@@ -204,16 +205,20 @@ fn metrics_are_served_while_the_run_goes_on(place: &MachinePlace) -> Result<()> 
     Ok(())
 }
 
+/// Until the load is in the file.
+fn wait_for_metrics_of(place: &MachinePlace) -> Result<f64> {
+    wait_for("metrics in the file", || {
+        let text = text_of(place.path("m.prom")).ok()?;
+        let got = value(&text, "sandbag_load_got_ratio");
+        got.ok().filter(|got| *got > 0.5)
+    })
+}
+
 fn a_metrics_file_lives_as_long_as_its_run(place: &MachinePlace) -> Result<()> {
     let words = "-q load 0=60 -d 1h --no-out --metrics-file m.prom";
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
         let run = place.start_burning(words, 1)?;
-        wait_for("metrics in the file", || {
-            let text = text_of(place.path("m.prom")).ok()?;
-            value(&text, "sandbag_load_got_ratio")
-                .ok()
-                .filter(|got| *got > 0.5)
-        })?;
+        wait_for_metrics_of(place)?;
         kill(pid_of(&run), signal)?;
         finish(run)?;
         wait_until("the end of the file", || !place.path("m.prom").exists())?;
@@ -229,6 +234,37 @@ fn a_metrics_file_lives_as_long_as_its_run(place: &MachinePlace) -> Result<()> {
         2,
         &["--metrics-file", "no directory none"],
     )?;
+    Ok(())
+}
+
+fn an_exporter_that_fails_is_in_the_report_and_keeps_no_run_from_ending(
+    place: &MachinePlace,
+) -> Result<()> {
+    for (signal, warning) in [
+        (Signal::SIGSTOP, "the exporter of the metrics stands still"),
+        (Signal::SIGKILL, "the exporter of the metrics has ended"),
+    ] {
+        let words = "load 0=60 -d 1h --force --out r --metrics-file m.prom";
+        let run = place.start_burning(words, 1)?;
+        wait_for_metrics_of(place)?;
+        let all = sandbag_linux::process::processes(&sandbag_linux::Root::default())?;
+        let is_exporter = |pid: u32| {
+            let words = process(Pid::from_raw(pid.cast_signed())).command_line();
+            words.is_ok_and(|words| words.get(1).is_some_and(|word| word == "__exporter"))
+        };
+        let own = all.iter().filter(|child| child.parent == run.id());
+        let pid = own.map(|child| child.pid).find(|pid| is_exporter(*pid));
+        let exporter = Pid::from_raw(pid.context("no exporter")?.cast_signed());
+        kill(exporter, signal)?;
+        if signal == Signal::SIGKILL {
+            wait_until("the end of the old file", || !place.path("m.prom").exists())?;
+        }
+        end(run, Signal::SIGTERM)?.judged()?.says(&[warning])?;
+        ensure!(!lives(exporter) && !place.path("m.prom").exists());
+        let warnings = place.json("r/run.json")?["warnings"].to_string();
+        ensure!(warnings.contains(warning), "{warnings}");
+        place.as_before()?;
+    }
     Ok(())
 }
 

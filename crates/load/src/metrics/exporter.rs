@@ -9,7 +9,8 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use sandbag_linux::child::ChildSetup as _;
+use sandbag_linux::child::{ChildSetup as _, ended_within};
+use sandbag_linux::process::Process;
 use sandbag_linux::{Root, interrupt};
 use sandbag_run::child;
 use sandbag_run::journal::RunInfo;
@@ -29,6 +30,8 @@ use crate::live::{Watch, WatchedRun};
 pub const EXPORTER_VERB: &str = "__exporter";
 /// Between two looks at the run.
 const EVERY: Duration = Duration::from_secs(1);
+/// How long it may take to end.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Where it listens if only a port is given: other machines cannot connect.
 const LOOPBACK: &str = "127.0.0.1";
 
@@ -122,7 +125,7 @@ fn remove(file: &Path, run: &str) -> bool {
     owner(file).as_deref() == Some(run) && fs::remove_file(file).is_ok()
 }
 
-/// The exporter of a run; ended with it.
+/// The exporter of a run; dropping it ends it.
 #[derive(Debug)]
 pub struct Exporter {
     child: Child,
@@ -130,6 +133,8 @@ pub struct Exporter {
     named: Option<ProcessIdentity>,
     run: String,
     file: Option<PathBuf>,
+    /// [`Exporter::fault`] has said why.
+    is_told: bool,
 }
 
 impl Exporter {
@@ -166,31 +171,63 @@ impl Exporter {
             named,
             run,
             file: setup.file,
+            is_told: false,
         }))
+    }
+
+    /// Why there are no new values, once. The file of one that has ended is removed: its values
+    /// are old.
+    pub fn fault(&mut self) -> Option<String> {
+        if self.is_told {
+            return None;
+        }
+        let state = self.state();
+        let what = match state {
+            None => "has ended before the run: there are no metrics any more",
+            Some('T') => "stands still: the metrics are old",
+            Some(_) => return None,
+        };
+        self.is_told = true;
+        if state.is_none() {
+            self.remove_file();
+        }
+        Some(format!("the exporter of the metrics {what}"))
+    }
+
+    /// What it does, as in `/proc/PID/stat`; `None` if it has ended.
+    fn state(&mut self) -> Option<char> {
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return None;
+        }
+        // Not by its number, which may be another's once the supervisor has reaped it.
+        let named = self.named?;
+        let stat = Process::new(&Root::default(), named.pid).stat().ok()?;
+        let is_it = !stat.has_ended() && stat.times.start_ticks == named.start_ticks;
+        is_it.then_some(stat.state)
+    }
+
+    fn remove_file(&self) {
+        if let Some(file) = &self.file {
+            remove(file, &self.run);
+        }
     }
 }
 
 impl Drop for Exporter {
     fn drop(&mut self) {
-        let has_ended = matches!(self.child.try_wait(), Ok(Some(_)));
-        // Not by its number, which may be another's once the supervisor has reaped it.
-        let now = ProcessIdentity::of(&Root::default(), self.child.id());
-        let named = self.named.filter(|_| !has_ended);
-        let named = named.filter(|named| matches!(now, Ok(Some(now)) if now == *named));
-        if let Some(named) = named {
-            let _ = named.signal(libc::SIGTERM);
+        if let (Some(_), Some(named)) = (self.state(), self.named) {
+            let _ = named.ask_to_end();
             // The supervisor reaps all children that end, this one perhaps as well.
-            let _ = self.child.wait();
+            if !ended_within(&mut self.child, PATIENCE) {
+                let _ = named.signal(libc::SIGKILL);
+                let _ = ended_within(&mut self.child, PATIENCE);
+                let seconds = PATIENCE.as_secs();
+                Messages::error(&format!(
+                    "the exporter of the metrics did not end within {seconds} s, and was killed"
+                ));
+            }
         }
-        if let Some(file) = &self.file
-            && remove(file, &self.run)
-            && named.is_none()
-        {
-            Messages::error(&format!(
-                "the exporter of the metrics ended before the run: {} was not written to the end",
-                file.display()
-            ));
-        }
+        self.remove_file();
     }
 }
 
@@ -281,6 +318,8 @@ fn show(setup: &ExporterSetup, page: &Page, watch: Option<&Watch>) {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use sandbag_run::journal::Journal;
 
     use super::*;
@@ -362,6 +401,66 @@ mod tests {
         drop(exporter);
         assert_eq!(owner(&file).as_deref(), Some("12x1x1"));
         assert!(!remove(&file, "13") && remove(&file, "12x1x1"));
+    }
+
+    /// An exporter with this script in place of its program, once it is in this state.
+    fn exporter(script: &str, file: &Path, state: char) -> Exporter {
+        let mut shell = Command::new("sh");
+        let child = shell.args(["-c", script]).spawn().unwrap();
+        let run = RunId::own().to_string();
+        output::rewrite(file, content(&run, &[])).unwrap();
+        let mut exporter = Exporter {
+            named: ProcessIdentity::of(&Root::default(), child.id()).unwrap(),
+            child,
+            run,
+            file: Some(file.to_owned()),
+            is_told: false,
+        };
+        while exporter.state().is_some_and(|now| now != state) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        exporter
+    }
+
+    #[test]
+    fn an_exporter_that_stands_still_is_told_and_keeps_nobody_waiting() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("x.prom");
+        let mut stands = exporter("kill -STOP $$; exec sleep 600", &file, 'T');
+        let fault = stands.fault().unwrap();
+        assert!(fault.contains("stands still"), "{fault}");
+        assert_eq!(stands.fault(), None);
+        let pid = stands.child.id();
+        let begin = Instant::now();
+        drop(stands);
+        assert!(begin.elapsed() < Duration::from_secs(30));
+        assert_eq!(ProcessIdentity::of(&Root::default(), pid).unwrap(), None);
+        assert!(!file.exists());
+    }
+
+    #[test]
+    fn an_exporter_that_does_not_end_is_killed() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("x.prom");
+        let deaf = exporter("trap '' TERM; while :; do sleep 0.1; done", &file, 'S');
+        let pid = deaf.child.id();
+        drop(deaf);
+        assert_eq!(ProcessIdentity::of(&Root::default(), pid).unwrap(), None);
+    }
+
+    #[test]
+    fn an_exporter_that_was_killed_is_told_once_and_leaves_no_old_file() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("x.prom");
+        let mut killed = exporter("exec sleep 600", &file, 'S');
+        assert_eq!(killed.fault(), None);
+        assert!(file.exists());
+        killed.named.unwrap().signal(libc::SIGKILL).unwrap();
+        killed.child.wait().unwrap();
+        let fault = killed.fault().unwrap();
+        assert!(fault.contains("ended before the run"), "{fault}");
+        assert!(!file.exists());
+        assert_eq!(killed.fault(), None);
     }
 
     #[test]

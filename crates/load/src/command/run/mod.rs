@@ -207,6 +207,8 @@ pub fn run_by(
         messages,
     );
     collector.watch(beside, &root);
+    // It ends when the results are written, and keeps none of them waiting.
+    collector.look_after(exporter);
     if method.scope != Scope::Cpu {
         collector.takes_without_burning();
     }
@@ -267,7 +269,6 @@ pub fn run_by(
         &mut collector,
     );
     warnings.extend(collector.close());
-    drop(exporter);
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {

@@ -2,6 +2,7 @@
 //! Hears the windows of a run: statistics, achieved.csv, progress.
 
 use crate::board::BOUNDARY_NS;
+use crate::metrics::Exporter;
 use crate::node::Target;
 use crate::report::AchievedWriter;
 use crate::report::run::WatchedUse;
@@ -64,6 +65,7 @@ pub struct Collector<'a> {
     show_progress: bool,
     /// A program that runs already, whose CPU time is reported.
     watched: Option<WatchedProgram>,
+    exporter: Option<Exporter>,
     messages: &'a Messages,
 }
 
@@ -118,6 +120,7 @@ impl<'a> Collector<'a> {
             length_ns,
             show_progress: false,
             watched: None,
+            exporter: None,
             messages,
         }
     }
@@ -137,6 +140,16 @@ impl<'a> Collector<'a> {
             paused_ns: None,
             ended_ns: None,
         });
+    }
+
+    /// Looks after the exporter of the run's metrics, which lives as long as this.
+    pub fn look_after(&mut self, exporter: Option<Exporter>) {
+        self.exporter = exporter;
+    }
+
+    fn look_at_exporter(&mut self) {
+        let fault = self.exporter.as_mut().and_then(Exporter::fault);
+        fault.into_iter().for_each(|text| self.warning(text));
     }
 
     /// What the program used while the load was held.
@@ -178,6 +191,7 @@ impl<'a> Collector<'a> {
 
     pub fn close(&mut self) -> Vec<String> {
         self.progress = None;
+        self.look_at_exporter();
         for (writer, name) in [
             (&self.achieved, ACHIEVED_CSV),
             (&self.achieved_short, SHORT_CSV),
@@ -334,6 +348,7 @@ impl Observer for Collector<'_> {
     }
 
     fn progress(&mut self, run_ns: u64) {
+        self.look_at_exporter();
         let Some(progress) = &mut self.progress else {
             return;
         };
