@@ -2,16 +2,16 @@
 //! The smallest server that Prometheus can scrape: one path, one answer, then it hangs up.
 
 use std::io::{self, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::text::Form;
 
 /// How long a client may take for its whole request, and for the whole of our answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Clients at a time; more are hung up on.
+/// Clients at a time; for one more the oldest that has asked nothing yet is hung up on.
 const MOST_CLIENTS: usize = 16;
 /// Longest request that is read, bytes.
 const LONGEST: u64 = 8192;
@@ -22,31 +22,68 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// What is served, replaced as often as it changes.
 pub type Page = Arc<Mutex<String>>;
 
+/// One that is connected.
+struct Client {
+    stream: TcpStream,
+    /// Its whole request came.
+    has_asked: AtomicBool,
+}
+
+/// Those that are connected, the oldest first.
+#[derive(Clone, Default)]
+struct Clients(Arc<Mutex<Vec<Arc<Client>>>>);
+
+impl Clients {
+    fn all(&self) -> MutexGuard<'_, Vec<Arc<Client>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes another one; `None` if all are being answered.
+    fn admit(&self, stream: TcpStream) -> Option<Arc<Client>> {
+        let mut all = self.all();
+        if all.len() >= MOST_CLIENTS {
+            let is_idle = |client: &Arc<Client>| !client.has_asked.load(Ordering::Acquire);
+            let oldest = all.iter().position(is_idle)?;
+            let idle = all.remove(oldest);
+            // Its thread reads the end.
+            let _ = idle.stream.shutdown(Shutdown::Both);
+        }
+        let client = Arc::new(Client {
+            stream,
+            has_asked: AtomicBool::new(false),
+        });
+        all.push(client.clone());
+        Some(client)
+    }
+
+    fn remove(&self, client: &Arc<Client>) {
+        self.all().retain(|other| !Arc::ptr_eq(other, client));
+    }
+}
+
 /// Answers scrapes in threads of its own, for as long as this process lives.
 pub fn serve(listener: TcpListener, page: Page) -> io::Result<()> {
-    let clients = Arc::new(AtomicUsize::new(0));
+    let clients = Clients::default();
     std::thread::Builder::new()
         .name("scrapes".to_owned())
         .spawn(move || {
-            for client in listener.incoming() {
-                let Ok(client) = client else {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else {
                     // Where no descriptor is free the next one fails as well, at once.
                     std::thread::sleep(AGAIN);
                     continue;
                 };
-                let (page, clients) = (page.clone(), clients.clone());
-                if clients.fetch_add(1, Ordering::AcqRel) >= MOST_CLIENTS {
-                    clients.fetch_sub(1, Ordering::AcqRel);
+                let Some(client) = clients.admit(stream) else {
                     continue;
-                }
-                let serving = clients.clone();
+                };
+                let (page, all, served) = (page.clone(), clients.clone(), client.clone());
                 let one = move || {
                     // A client that hangs or is gone is its own concern.
-                    let _ = answer(&client, &page);
-                    serving.fetch_sub(1, Ordering::AcqRel);
+                    let _ = answer(&served, &page);
+                    all.remove(&served);
                 };
                 if std::thread::Builder::new().spawn(one).is_err() {
-                    clients.fetch_sub(1, Ordering::AcqRel);
+                    clients.remove(&client);
                 }
             }
         })?;
@@ -95,9 +132,10 @@ impl io::Write for TimedClient<'_> {
     }
 }
 
-fn answer(client: &TcpStream, page: &Page) -> io::Result<()> {
+fn answer(client: &Client, page: &Page) -> io::Result<()> {
+    let stream = &client.stream;
     let mut head = Vec::new();
-    let mut bytes = BufReader::new(TimedClient::new(client))
+    let mut bytes = BufReader::new(TimedClient::new(stream))
         .take(LONGEST)
         .bytes();
     while !head.ends_with(b"\r\n\r\n") {
@@ -106,6 +144,7 @@ fn answer(client: &TcpStream, page: &Page) -> io::Result<()> {
             None => return Ok(()),
         }
     }
+    client.has_asked.store(true, Ordering::Release);
     let (status, body) = match request(&head) {
         Ok(()) => (
             "200 OK",
@@ -119,7 +158,7 @@ fn answer(client: &TcpStream, page: &Page) -> io::Result<()> {
     };
     let length = body.len();
     write!(
-        TimedClient::new(client),
+        TimedClient::new(stream),
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
          Connection: close\r\n\r\n{body}"
     )
@@ -167,6 +206,29 @@ mod tests {
         assert_eq!(over.kind(), io::ErrorKind::TimedOut);
         let over = timed.write(b"HTTP").unwrap_err();
         assert_eq!(over.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn idle_clients_keep_no_scrape_waiting() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap();
+        let page = Page::default();
+        "a 1\n".clone_into(&mut page.lock().unwrap());
+        serve(listener, page).unwrap();
+        let connect = |_| TcpStream::connect(server).unwrap();
+        let mut idle: Vec<TcpStream> = (0..2 * MOST_CLIENTS).map(connect).collect();
+        let begin = Instant::now();
+        let said = ask(server, "GET /metrics HTTP/1.1\r\n\r\n");
+        assert!(said.ends_with("\r\n\r\na 1\n"), "{said}");
+        assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
+        // The oldest was hung up on, and the youngest has its time.
+        assert_eq!(idle[0].read(&mut [0]).unwrap(), 0);
+        let youngest = idle.last_mut().unwrap();
+        let request = b"GET /metrics HTTP/1.1\r\n\r\n";
+        youngest.write_all(request).unwrap();
+        let mut said = String::new();
+        youngest.read_to_string(&mut said).unwrap();
+        assert!(said.ends_with("a 1\n"), "{said}");
     }
 
     #[test]
