@@ -21,6 +21,7 @@ cases! { CASES: root;
     the_command_is_killed_with_sandbag_if_that_was_asked,
     only_pin_confines_the_command,
     strict_tells_that_the_load_was_missed,
+    a_named_result_that_cannot_be_written_is_our_failure,
     a_start_at_a_given_time_is_kept,
     a_profile_that_is_read_after_the_given_start_is_replayed_late,
     a_profile_that_ends_first_ends_the_load_and_is_told,
@@ -197,6 +198,23 @@ fn strict_tells_that_the_load_was_missed(place: &MachinePlace) -> Result<()> {
     place
         .run(&format!("{options} -d 1s"))?
         .expect_any(&[3, 4])?;
+    Ok(())
+}
+
+fn a_named_result_that_cannot_be_written_is_our_failure(place: &MachinePlace) -> Result<()> {
+    let full = "load 20 --no-settle --no-out --json=/dev/full -q";
+    for (script, code) in [("exit 0", 125), ("exit 7", 7)] {
+        let ended = place.script(full, script)?.expect(code)?;
+        ended.says(&["/dev/full", "No space left"])?;
+    }
+    // The directory is gone when the run ends.
+    let gone = "load 20 --no-settle --out r -q";
+    for (script, code) in [("rm -r r", 125), ("rm -r r; exit 7", 7)] {
+        place.script(gone, script)?.expect(code)?.says(&["r/"])?;
+    }
+    place
+        .script("load 20 --no-settle -q", "rm -r sandbag-run-*")?
+        .expect(0)?;
     Ok(())
 }
 

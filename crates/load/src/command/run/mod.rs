@@ -286,10 +286,10 @@ pub fn run_by(
     }
     let whole = leave(&run, dir.as_ref(), options, messages);
     let code = code(&run, outcome.end, options.hold.strict);
-    // CMD's own code is CMD's, unless its user wants more than that.
     Ok(match (code, whole, &run.command) {
         (exit::KEPT, false, None) => exit::FAILED,
-        (exit::KEPT, false, Some(_)) if options.hold.strict => exit::OUR_FAILURE,
+        // The code of a command that failed says more.
+        (exit::KEPT, false, Some(_)) => exit::OUR_FAILURE,
         _ => code,
     })
 }
