@@ -298,7 +298,7 @@ impl Samples for Nmon {
 
     fn remedy_for_times(&self) -> &'static str {
         "; if clocks were changed there (summer time, a clock set back), give the parts before \
-         and after it apart; a file in the order of its tags is put into that of time by \
+         and after it apart (`TZ=UTC nmon` records true times); a file in the order of its tags is put into that of time by \
          `sort -s -t, -k2,2 FILE`"
     }
 }

@@ -313,6 +313,9 @@ impl LineFormat for Sar {
 
     fn about(&self, duplicates: u64) -> ImportSummary {
         let mut warnings = duplicate_and_restart_warnings(duplicates, self.restarts);
+        if duplicates > 0 {
+            warnings[0] += self.dialect.for_times;
+        }
         warnings.extend(count_warnings([(
             self.headless,
             "{} rows stand below no header, which would say of what they are, and were left out \

@@ -34,6 +34,8 @@ struct TimelineCounts {
     absent_ns: u64,
     /// Samples that are an hour longer than usual.
     long_hours: HourCount,
+    /// Samples that are an hour shorter than usual, or have the stamp of the one before.
+    short_hours: HourCount,
     /// Holes of an hour, and pauses that are an hour longer than usual.
     unknown_hours: HourCount,
     impossible: u64,
@@ -43,7 +45,7 @@ struct TimelineCounts {
     longest_pause_ns: (u64, u64),
 }
 
-/// Where local clocks may have been set forward.
+/// Where local clocks may have been set by an hour.
 #[derive(Debug, Default)]
 struct HourCount {
     count: u64,
@@ -114,9 +116,13 @@ impl Timeline {
                 continue;
             }
             if end_ns == self.last_ns {
+                let at_ns = self.since_begin(end_ns);
                 if self.counts.duplicates == 0 {
-                    self.counts.first_duplicate_ns = self.since_begin(end_ns);
+                    self.counts.first_duplicate_ns = at_ns;
                 }
+                let usual_ns = self.longest_ns / PAUSE;
+                let hours = &mut self.counts.short_hours;
+                hours.add(at_ns, usual_ns, self.sample.slack_ns);
                 self.counts.duplicates += 1;
                 continue;
             }
@@ -175,6 +181,9 @@ impl Timeline {
         };
         let longer_ns = length_ns.saturating_sub(usual_ns);
         hours.add(start_ns, longer_ns, self.sample.slack_ns);
+        let shorter_ns = usual_ns.saturating_sub(length_ns);
+        let hours = &mut self.counts.short_hours;
+        hours.add(start_ns, shorter_ns, self.sample.slack_ns);
         if is_pause {
             self.counts.pauses += 1;
             self.counts.pause_ns = self.counts.pause_ns.saturating_add(length_ns);
@@ -269,6 +278,8 @@ impl Steps for Timeline {
             let remedy = self.samples.remedy_for_times();
             let what = "samples are an hour longer than usual";
             all.extend(c.long_hours.warning(what, remedy));
+            let what = "samples lack an hour of the usual length, as if clocks were set back";
+            all.extend(c.short_hours.warning(what, remedy));
             let what = "holes or pauses are as long as if local clocks were set forward by an hour";
             let remedy = format!("{remedy}; `--gaps cut` leaves them out");
             all.extend(c.unknown_hours.warning(what, &remedy));
