@@ -46,7 +46,8 @@ pub(crate) fn any_percent(bytes: &[u8], what: impl Fn() -> String) -> Result<f64
     let bytes = bytes.trim_ascii();
     let number = bytes.strip_suffix(b"%").unwrap_or(bytes).trim_ascii_end();
     match decimal(number) {
-        Some(value) if !value.is_nan() => Ok(value),
+        // -0 becomes 0.
+        Some(value) if !value.is_nan() => Ok(value + 0.0),
         Some(_) => Err(Fault::out_of_range(what(), String::from_utf8_lossy(bytes))),
         None if number.contains(&b',') => Err(Fault::DecimalComma {
             value: String::from_utf8_lossy(bytes).into_owned(),
@@ -92,8 +93,10 @@ mod tests {
     #[case(" 12.5 % ", 12.5)]
     #[case("0", 0.0)]
     #[case("1e1", 10.0)]
+    #[case("-0", 0.0)]
     fn percentages(#[case] text: &str, #[case] value: f64) {
-        assert_eq!(percent(text.as_bytes(), String::new).unwrap(), value);
+        let got = percent(text.as_bytes(), String::new).unwrap();
+        assert_eq!((got, got.is_sign_negative()), (value, false));
     }
 
     #[rstest]

@@ -89,12 +89,25 @@ impl Native {
                 return Err(self.lines.here(Fault::NewerVersion(version.to_owned())));
             }
         } else if let Some((key, value)) = comment.split_once(':') {
-            let value = value.trim();
-            match key.trim() {
-                "host" => self.header.host = Some(value.to_owned()),
-                "begins" => self.header.begins_at = value.parse().ok(),
-                "interval" => self.interval_ns = time(value.as_bytes()),
-                _ => {}
+            let (key, value) = (key.trim(), value.trim());
+            let syntax =
+                |expected: &str| self.lines.here(Fault::syntax(expected, value.as_bytes()));
+            let is_second = match key {
+                "host" => self.header.host.replace(value.to_owned()).is_some(),
+                "begins" => {
+                    let begin = value.parse();
+                    let begin = begin.map_err(|_| syntax("a time such as 2026-11-21T01:10:52Z"))?;
+                    self.header.begins_at.replace(begin).is_some()
+                }
+                "interval" => {
+                    let ns = time(value.as_bytes()).filter(|ns| *ns > 0);
+                    let ns = ns.ok_or_else(|| syntax("a length of time above 0, such as 1s"))?;
+                    self.interval_ns.replace(ns).is_some()
+                }
+                _ => false,
+            };
+            if is_second {
+                return Err(self.lines.here(Fault::Duplicate(format!("{key}:"))));
             }
         }
         Ok(())
@@ -227,7 +240,7 @@ impl Native {
             }
             return self.close(step, end);
         }
-        let Some(interval) = self.interval_ns.filter(|i| *i > 0) else {
+        let Some(interval) = self.interval_ns else {
             return Err(self.lines.nowhere(Fault::NoEnd(NO_END)));
         };
         let end = step.start_ns.saturating_add(interval);

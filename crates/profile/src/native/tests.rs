@@ -76,6 +76,25 @@ fn a_comment_about_profiles_is_free() {
 }
 
 #[test]
+fn a_head_that_is_wrong_is_refused_with_its_line() {
+    for (head, told) in [
+        (
+            "# begins: garbage",
+            "p.csv:2:11: expected a time such as 2026-11-21T01:10:52Z, found `garbage`",
+        ),
+        ("# interval: x", "p.csv:2:13: expected a length of time"),
+        ("# interval: 0", "p.csv:2:13: expected a length of time"),
+        ("# host: a\n# host: b", "p.csv:3:3: `host:` stands twice"),
+        ("# interval: 1\n# interval: 1s", "`interval:` stands twice"),
+    ] {
+        let text = format!("# sandbag profile 1\n{head}\ntime,cpu0\n0,50\n10,end\n");
+        let e = read_with(text.as_bytes(), &ReadOptions::default()).unwrap_err();
+        assert!(e.to_string().starts_with("p.csv:"), "{e}");
+        assert!(e.to_string().contains(told), "{e}");
+    }
+}
+
+#[test]
 fn an_end_before_the_last_row_is_a_fault_of_the_option() {
     let options = ReadOptions {
         end_ns: Some(5_000_000_000),
