@@ -72,7 +72,9 @@ fn unequal_nodes_run_their_commands(place: &MachinePlace) -> Result<()> {
     }
     for name in ["fast", "slow"] {
         let record = place.path("r").join(name).join("run.json");
-        ensure!(record.is_file(), "no record of {name}");
+        let record: Value = serde_json::from_str(&text_of(record)?)?;
+        ensure!(record["arguments"][1] == "n.toml", "{record}");
+        ensure!(record["commands"][0]["exit_code"] == 0, "{record}");
     }
     place.as_before()?;
 

@@ -154,6 +154,16 @@ impl RunDir {
         }
     }
 
+    /// That of a run which is a part of this one; it is there, and was named by us.
+    pub fn below(&self, name: &str) -> Self {
+        Self {
+            path: self.path.join(name),
+            named: self.named,
+            made: Vec::new(),
+            user: self.user.clone(),
+        }
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }

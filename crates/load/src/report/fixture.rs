@@ -360,6 +360,7 @@ fn simulate(
         node: None,
         watched: None,
         parts: Vec::new(),
+        commands: Vec::new(),
     };
     if let Some(stats) = stats {
         run.reason = format!(

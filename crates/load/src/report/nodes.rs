@@ -9,7 +9,7 @@ use sandbag_stats::Verdict;
 use serde::{Deserialize, Serialize};
 
 use crate::report::columns::{self, CpuColumn};
-use crate::report::run::{CpuResult, NodeUse, Run};
+use crate::report::run::{CpuResult, JoinedCommand, NodeUse, Run};
 use crate::report::view::View;
 
 pub const FORMAT: u32 = 1;
@@ -36,6 +36,9 @@ pub struct NodeResult {
     pub started_at: String,
     pub length_s: f64,
     pub method: String,
+    /// In the order in which they ended.
+    #[serde(default)]
+    pub commands: Vec<JoinedCommand>,
     /// CPUs of which the same mean speed was asked, together.
     pub speeds: Vec<SpeedResult>,
     pub verdict: Verdict,
@@ -105,6 +108,7 @@ impl NodeResult {
             started_at: String::new(),
             length_s: 0.0,
             method: method.to_owned(),
+            commands: Vec::new(),
             speeds: Vec::new(),
             verdict: Verdict::Missed,
             reason: LOST.to_owned(),
@@ -120,6 +124,7 @@ impl NodeResult {
             started_at: run.started_at.clone(),
             length_s: run.length_s,
             method: run.method.name.clone(),
+            commands: run.commands.clone(),
             speeds: speeds(&View::of(run).run.cpus),
             verdict: run.verdict,
             reason: run.reason.clone(),

@@ -64,6 +64,19 @@ pub struct Run {
     /// What else held on the node's CPUs, in the order of effects: a load, jitter.
     #[serde(default)]
     pub parts: Vec<Part>,
+    /// Of a node of a nodes file, its commands, in the order in which they ended.
+    #[serde(default)]
+    pub commands: Vec<JoinedCommand>,
+}
+
+/// A command that entered its node by itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JoinedCommand {
+    pub arguments: Vec<String>,
+    /// Absent, as the signal is, where it went on, or how it ended is not known.
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    pub wall_s: f64,
 }
 
 /// A program beside the load that was not started by it.

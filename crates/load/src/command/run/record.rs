@@ -214,6 +214,7 @@ pub fn record(
         }),
         seed: None,
         parts: Vec::new(),
+        commands: Vec::new(),
     }
 }
 

@@ -82,7 +82,7 @@ pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u
     for ended in &commands {
         messages.say(&ended.shown);
     }
-    let verdicts = nodes.report(dir.as_ref(), messages);
+    let verdicts = nodes.report(&commands, dir.as_ref(), messages);
     let failed = commands
         .iter()
         .map(|ended| ended.code)

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::node::place::PlacedNode;
 use crate::node::{Target, TargetName};
+use crate::report::run::JoinedCommand;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getpgid, getpgrp};
 use sandbag_linux::child::ChildSetup as _;
@@ -26,6 +27,9 @@ use sandbag_ui::messages::Messages;
 pub struct CommandEnd {
     pub shown: String,
     pub code: u8,
+    /// Its node.
+    pub node: String,
+    pub result: JoinedCommand,
 }
 
 struct NodeCommand {
@@ -193,6 +197,17 @@ impl NodeCommand {
         CommandEnd {
             shown: format!("node {}: {} goes on", self.node, self.words.join(" ")),
             code: exit::of_command(None, Some(signal as i32)),
+            node: self.node.clone(),
+            result: self.result(None),
+        }
+    }
+
+    fn result(&self, status: Option<ExitStatus>) -> JoinedCommand {
+        JoinedCommand {
+            arguments: self.words.clone(),
+            exit_code: status.and_then(|status| status.code()),
+            signal: status.and_then(|status| status.signal()),
+            wall_s: self.since.elapsed().as_secs_f64(),
         }
     }
 
@@ -204,10 +219,13 @@ impl NodeCommand {
             Some(_) => format!("ended with {code}"),
             None => "vanished".to_owned(),
         };
-        let (words, seconds) = (self.words.join(" "), self.since.elapsed().as_secs_f64());
+        let result = self.result(status);
+        let (words, seconds) = (self.words.join(" "), result.wall_s);
         CommandEnd {
             shown: format!("node {}: {words} {how} after {seconds:.2} s", self.node),
             code,
+            node: self.node.clone(),
+            result,
         }
     }
 }
@@ -264,6 +282,7 @@ mod tests {
         let left = commands.leave(Signal::SIGINT);
         drop(commands);
         assert_eq!(left[0].shown, "node a: sh goes on");
+        assert_eq!(left[0].result.exit_code.or(left[0].result.signal), None);
         // It ends by itself, with its input, and not by a signal.
         drop(input);
         let pid = nix::unistd::Pid::from_raw(pid.cast_signed());

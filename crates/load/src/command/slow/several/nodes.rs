@@ -14,8 +14,10 @@ use sandbag_ui::bail;
 use sandbag_ui::failure::{Context as _, Result};
 
 use super::super::options::NodeOptions;
+use super::commands::CommandEnd;
 use crate::command::own_run::OwnRun;
 use sandbag_run::directory::RunDir;
+use sandbag_run::program;
 use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::units::ASK_LIMIT;
@@ -106,8 +108,13 @@ impl NodeProcesses {
         self.running.iter_mut().for_each(|node| node.run.wait());
     }
 
-    /// The report of all; the code of the worst verdict, or of a failure.
-    pub fn report(&mut self, dir: Option<&RunDir>, messages: &Messages) -> u8 {
+    /// The report of all, with their commands; the code of the worst verdict, or of a failure.
+    pub fn report(
+        &mut self,
+        commands: &[CommandEnd],
+        dir: Option<&RunDir>,
+        messages: &Messages,
+    ) -> u8 {
         let mut runs: Vec<Run> = Vec::new();
         let mut lost = Vec::new();
         for node in &mut self.running {
@@ -118,6 +125,11 @@ impl NodeProcesses {
                         EARLY.clone_into(&mut run.reason);
                         run.warnings.insert(0, EARLY.to_owned());
                     }
+                    let name = node.placed.spec.name.as_str();
+                    let own = commands.iter().filter(|ended| ended.node == name);
+                    run.commands = own.map(|ended| ended.result.clone()).collect();
+                    // It knows those only that we gave it.
+                    run.arguments = program::arguments();
                     runs.push(run);
                 }
                 Err(error) => {
@@ -140,6 +152,14 @@ impl NodeProcesses {
             }
         }
         if let Some(dir) = dir {
+            for run in &runs {
+                let name = run.node.as_ref().map_or("", |node| node.name.as_str());
+                let own = dir.below(name);
+                if let Err(error) = write::write_run(own.path(), run) {
+                    whole &= dir.excuses(&error, messages);
+                }
+                own.give();
+            }
             match write::write_nodes(dir.path(), &rows, &runs) {
                 Ok(()) => messages.say(&format!(
                     "Report: {}",
@@ -264,7 +284,7 @@ mod tests {
         let messages = Messages::new(true, 0);
         let dir = tempfile::tempdir().unwrap();
         let out = RunDir::make(Some(dir.path().to_owned()), None, &messages).unwrap();
-        assert_eq!(nodes.report(out.as_ref(), &messages), exit::FAILED);
+        assert_eq!(nodes.report(&[], out.as_ref(), &messages), exit::FAILED);
         let written = write::read_nodes(dir.path()).unwrap();
         assert_eq!(written.verdict, Verdict::Missed);
         assert_eq!(written.nodes[0].directory, "gone");
