@@ -24,6 +24,8 @@ use crate::node::spec::NodeName;
 
 /// How long to wait before a full queue is tried again.
 const QUEUE_PAUSE: Duration = Duration::from_millis(2);
+/// Between two looks at whether a node that has not answered stands still.
+const STATE_LOOK: Duration = Duration::from_millis(50);
 
 /// Sends a request to a node, and waits at most `limit` for its reply. A refusal
 /// by the node is a reply ([`Reply::Error`]), not an error here. A paused node goes on
@@ -79,14 +81,25 @@ pub fn ask(
             return Err(SocketError::Stopped { name: name() });
         }
     }
-    let reply = exchange(&mut stream, &protocol::line(request), until);
+    let stands_still = || {
+        let stat = Process::new(&Root::default(), pid).stat();
+        *request != Request::Stop && stat.is_ok_and(|stat| stat.state == 'T')
+    };
+    let reply = exchange(&mut stream, &protocol::line(request), until, stands_still);
     match reply.map_err(|cause| (cause.kind(), cause)) {
         Ok(Some(line)) if line.len() <= LONGEST_REPLY => protocol::reply(&line),
         Ok(Some(_)) => Err(NotUnderstood::Json("it is too long".to_owned())),
         Ok(None) | Err((io::ErrorKind::ConnectionReset, _)) => {
             return Err(SocketError::HungUp { name: name() });
         }
-        Err((io::ErrorKind::WouldBlock, _)) => return Err(silent()),
+        Err((io::ErrorKind::WouldBlock, _)) => {
+            // It may have been paused just then.
+            return Err(if stands_still() {
+                SocketError::Stopped { name: name() }
+            } else {
+                silent()
+            });
+        }
         Err((_, cause)) => return Err(failed("talk", cause)),
     }
     .map_err(|cause| SocketError::Garbled {
@@ -96,18 +109,19 @@ pub fn ask(
 }
 
 /// Sends a line and returns the line that comes back, or its first bytes where
-/// it is longer than any reply; `None` if the peer hangs up before.
-fn exchange(stream: &mut UnixStream, line: &[u8], until: Instant) -> io::Result<Option<Vec<u8>>> {
+/// it is longer than any reply; `None` if the peer hangs up before. Waits for no peer that
+/// stands still.
+fn exchange(
+    stream: &mut UnixStream,
+    line: &[u8],
+    until: Instant,
+    stands_still: impl Fn() -> bool,
+) -> io::Result<Option<Vec<u8>>> {
+    let left = || until.saturating_duration_since(Instant::now());
     // A timeout of zero would be none.
-    let left = || {
-        Some(
-            until
-                .saturating_duration_since(Instant::now())
-                .max(QUEUE_PAUSE),
-        )
-    };
+    let at_least = |time: Duration| Some(time.max(QUEUE_PAUSE));
     stream.set_nonblocking(false)?;
-    stream.set_write_timeout(left())?;
+    stream.set_write_timeout(at_least(left()))?;
     match stream.write_all(line) {
         // A server that refuses us says why and hangs up before it has read
         // the request.
@@ -120,11 +134,12 @@ fn exchange(stream: &mut UnixStream, line: &[u8], until: Instant) -> io::Result<
         if Instant::now() >= until {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        stream.set_read_timeout(left())?;
+        stream.set_read_timeout(at_least(left().min(STATE_LOOK)))?;
         match stream.read(&mut chunk) {
             Ok(0) => return Ok(None),
             Ok(n) => incoming.extend_from_slice(&chunk[..n]),
             Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
+            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock && !stands_still() => continue,
             Err(cause) => return Err(cause),
         }
         if let Some(end) = incoming.iter().position(|byte| *byte == b'\n') {

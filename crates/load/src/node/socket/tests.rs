@@ -407,7 +407,17 @@ fn a_node_that_stands_still_is_not_waited_for() {
         })
     };
     let mut child = command.spawn().unwrap();
-    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGSTOP).unwrap();
+    let pid = Pid::from_raw(child.id().cast_signed());
+    // It is paused while it is asked.
+    let begin = Instant::now();
+    let paused = thread::scope(|scope| {
+        let asked = scope.spawn(|| ask(&directory, &name("b"), &Request::Status, LIMIT));
+        thread::sleep(Duration::from_millis(100));
+        kill(pid, Signal::SIGSTOP).unwrap();
+        asked.join().unwrap().unwrap_err()
+    });
+    assert!(matches!(paused, SocketError::Stopped { .. }), "{paused}");
+    assert!(begin.elapsed() < LIMIT / 2, "{:?}", begin.elapsed());
     let state = || {
         Process::new(&Root::default(), child.id())
             .stat()
