@@ -61,6 +61,8 @@ pub struct Reading {
 /// Reads a board at a time (monotonic), ns. `kernel` says what the kernel counted of a CPU.
 pub fn read(board: &Board, now_ns: u64, kernel: impl Fn(u32) -> Option<CpuDelta>) -> Reading {
     let to = (now_ns / BOUNDARY_NS).saturating_sub(LATE);
+    let span_ns = (SPAN * BOUNDARY_NS) as f64;
+    let paused = board.is_paused();
     let mut loads = BTreeMap::<u32, Taken>::new();
     for slot in (0..board.len()).map(|n| board.slot(n)) {
         if slot.published() == 0 {
@@ -72,10 +74,13 @@ pub fn read(board: &Board, now_ns: u64, kernel: impl Fn(u32) -> Option<CpuDelta>
         load.stolen_ns += stolen_ns;
         load.total_ns += slot.cpu_ns.load(Ordering::Relaxed);
         if slot.ended.load(Ordering::Relaxed) == 0 {
-            load.asked_ns += asked_ns(slot, to);
+            load.asked_ns += if paused {
+                in_force(slot, now_ns) * span_ns
+            } else {
+                asked_ns(slot, to)
+            };
         }
     }
-    let span_ns = (SPAN * BOUNDARY_NS) as f64;
     let cpus = loads.into_iter().map(|(cpu, load)| {
         let kernel = kernel(cpu);
         CpuReading {
@@ -89,7 +94,7 @@ pub fn read(board: &Board, now_ns: u64, kernel: impl Fn(u32) -> Option<CpuDelta>
     });
     Reading {
         cpus: cpus.collect(),
-        paused: board.is_paused(),
+        paused,
     }
 }
 
@@ -143,6 +148,22 @@ fn taken_ns(slot: &Slot, to: u64) -> (f64, f64) {
 
 /// Time that was asked of a burner in that second, ns.
 fn asked_ns(slot: &Slot, to: u64) -> f64 {
+    let (orders, lost) = orders(slot);
+    let from = to.saturating_sub(SPAN);
+    integral_ns(&orders, lost, from * BOUNDARY_NS, to * BOUNDARY_NS)
+}
+
+/// The level that a burner which stands still has had, and will have; a pause may have come
+/// before the first order.
+fn in_force(slot: &Slot, now_ns: u64) -> f64 {
+    let (orders, _) = orders(slot);
+    let begun = orders.partition_point(|order| order.from_ns <= now_ns);
+    let order = orders.get(begun.saturating_sub(1));
+    order.map_or(0.0, |order| order.level)
+}
+
+/// The orders of a burner, and whether there were others before them.
+fn orders(slot: &Slot) -> (Vec<LoadOrder>, bool) {
     let published = slot.published();
     let first = published.saturating_sub(ORDERS as u64 - 1);
     let mut orders: Vec<LoadOrder> = Vec::new();
@@ -153,9 +174,7 @@ fn asked_ns(slot: &Slot, to: u64) -> f64 {
         orders.push(order);
     }
     // With the first of all orders known, nothing was asked before it.
-    let lost = first > 0;
-    let from = to.saturating_sub(SPAN);
-    integral_ns(&orders, lost, from * BOUNDARY_NS, to * BOUNDARY_NS)
+    (orders, first > 0)
 }
 
 /// Time that orders ask for between two times. `lost`: there were others before them, of
@@ -227,6 +246,19 @@ mod tests {
             board.slot(n).publish(order(9.9, 0.3));
         }
         assert!((asked() - 30.0).abs() < 1e-9, "{}", asked());
+    }
+
+    #[test]
+    fn a_load_that_stands_still_keeps_what_is_asked() {
+        let board = Board::create(1).unwrap();
+        let asked = || read(&board, 102 * BOUNDARY_NS, |_| None).cpus[0].asked_pct;
+        // It begins when the last second is nearly over.
+        board.slot(0).publish(order(9.95, 0.4));
+        assert!(asked() < 10.0);
+        board.set_paused(true);
+        assert_eq!(asked(), 40.0);
+        board.slot(0).publish(order(20.0, 0.6));
+        assert_eq!(asked(), 40.0);
     }
 
     #[test]

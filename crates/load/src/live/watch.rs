@@ -16,7 +16,7 @@ use super::program::ProgramUse;
 use super::reading::{self, Reading};
 use crate::board::Board;
 use crate::method;
-use crate::node::protocol::{Reply, Request, Status};
+use crate::node::protocol::{CpuSpeed, Reply, Request, Status};
 use crate::node::socket::{Directory, ask};
 
 /// How long a look waits for a node: the others are to be seen every second.
@@ -131,7 +131,9 @@ impl Watch {
         match &mut seen.node {
             Some(node) => speeds_of(node, &seen.reading),
             // It is asked once, for its name; its speeds stand on its board.
-            None if run.load.starts_with("node ") => seen.node = self.ask(&run),
+            None if run.load.starts_with("node ") => {
+                seen.node = self.ask(&run).or_else(|| paused_node(&run, &seen.reading));
+            }
             None => {}
         }
         seen
@@ -165,6 +167,24 @@ fn for_all_cpus(reading: &mut Reading, run: &RunInfo, kernel: impl Fn(u32) -> Op
         ..one
     };
     reading.cpus = cpus.iter().map(of).collect();
+}
+
+/// A node that stands still and does not answer, by its journal and its board.
+fn paused_node(run: &RunInfo, reading: &Reading) -> Option<Status> {
+    let name = run.load.strip_prefix("node ").filter(|_| reading.paused)?;
+    let speed = |cpu: &reading::CpuReading| CpuSpeed {
+        cpu: cpu.cpu,
+        asked: 1.0 - cpu.asked_pct / 100.0,
+        got: None,
+    };
+    Some(Status {
+        name: name.to_owned(),
+        pid: run.pid,
+        cpus: run.cpus.clone(),
+        speeds: reading.cpus.iter().map(speed).collect(),
+        method: run.method.clone(),
+        members: Vec::new(),
+    })
 }
 
 /// The speeds that these loads leave.
@@ -209,6 +229,30 @@ impl WatchedRun {
 mod tests {
     use super::*;
     use crate::live::CpuReading;
+
+    #[test]
+    fn a_node_that_stands_still_keeps_its_speeds() {
+        let one = CpuReading {
+            cpu: 1,
+            asked_pct: 55.0,
+            got_pct: 0.0,
+            total_ns: 0,
+            burns: true,
+            kernel: None,
+        };
+        let mut reading = Reading {
+            cpus: vec![one],
+            paused: true,
+        };
+        let run = RunInfo::of_this_process("node small");
+        let node = paused_node(&run, &reading);
+        let load = crate::live::words::load_of(&run, node.as_ref());
+        assert_eq!(load, "node small, speed 1=0.45");
+        assert_eq!(node.unwrap().speeds[0].got, None);
+        // It may just have begun.
+        reading.paused = false;
+        assert!(paused_node(&run, &reading).is_none());
+    }
 
     #[test]
     fn what_slows_a_whole_node_has_no_part_in_the_busy_time_of_its_cpus() {
