@@ -46,6 +46,7 @@ pub struct StatusArgs {
 
 /// End runs in the background, as Ctrl-C would
 #[derive(Debug, Args)]
+#[command(override_usage = "sandbag stop [OPTIONS] <PID | --all>")]
 pub struct StopArgs {
     /// The run's process id (see `sandbag status`)
     #[arg(value_name = "PID", required_unless_present = "all")]
@@ -199,6 +200,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// `sandbag stop`.
 pub fn stop(args: &StopArgs, messages: &Messages) -> Result<u8> {
+    if !Registry::has_place() {
+        choose(Vec::new(), args.pid)?;
+        messages.say("no run of this user");
+        return Ok(exit::KEPT);
+    }
     let registry = Registry::open()?;
     let (mut wanted, unknown) = choose(registry.runs()?, args.pid)?;
     for run in &unknown {
@@ -274,7 +280,11 @@ fn choose(runs: Vec<RunInfo>, pid: Option<u32>) -> Result<(Vec<Proven>, Vec<RunI
     match (proven.is_empty(), unknown.iter().find(|run| run.pid == pid)) {
         (false, _) => Ok((proven, Vec::new())),
         (true, Some(run)) => bail!("{}", not_proven(run)),
-        (true, None) => bail!("no run has process id {pid} (see sandbag status)"),
+        (true, None) => {
+            other_users::refuse(&Root::default(), pid)?;
+            let text = format!("no run has process id {pid} (see sandbag status)");
+            Err(BadInput(text).into())
+        }
     }
 }
 
@@ -331,6 +341,13 @@ mod tests {
         let next = next_look(begin, late);
         assert_eq!(next, late);
         assert_eq!(next_look(next, late), late + EVERY);
+    }
+
+    #[test]
+    fn a_number_that_no_run_has_is_bad_input() {
+        let error = choose(Vec::new(), Some(std::process::id())).unwrap_err();
+        assert_eq!(error.exit_code(false), exit::USAGE);
+        assert!(choose(Vec::new(), None).unwrap().0.is_empty());
     }
 
     #[test]

@@ -19,14 +19,25 @@ fn status_shows_a_background_run_and_stop_ends_it(place: &MachinePlace) -> Resul
     std::thread::sleep(Duration::from_millis(2500));
     let status = place.run("status")?.expect(0)?;
     let pid = run.id();
-    let mut of_nobody = place.sandbag(["status"]);
-    of_nobody.uid(NOBODY).gid(NOBODY);
-    of_nobody.env_remove("XDG_RUNTIME_DIR");
-    finish(of_nobody.spawn()?)?.expect(0)?.says(&[
-        &format!("{pid}: of user 0: "),
-        "load 40 --cpus 0",
-        "no run of this user",
-    ])?;
+    let of_nobody = |words: &str| {
+        let mut command = place.sandbag(words.split(' '));
+        command.uid(NOBODY).gid(NOBODY);
+        command.env_remove("XDG_RUNTIME_DIR");
+        finish(command.spawn()?)
+    };
+    for words in ["status", "top --once"] {
+        of_nobody(words)?.expect(0)?.says(&[
+            &format!("{pid}: of user 0: "),
+            "load 40 --cpus 0",
+            "no run of this user",
+        ])?;
+    }
+    let refused = format!("run {pid} belongs to user 0");
+    for words in [format!("stop {pid}"), format!("set {pid} --pause")] {
+        of_nobody(&words)?.expect(5)?.says(&[&refused])?;
+    }
+    of_nobody("stop 1")?.expect(2)?;
+    of_nobody("set 1 --pause")?.expect(2)?;
     status.shows(&[&format!("{pid}: constant 40 % by pace on CPUs 0")])?;
     let line = place.run("status --json")?.expect(0)?.json()?;
     are_described(&[&line, &line["now"][0]], FIELDS)?;
@@ -35,7 +46,7 @@ fn status_shows_a_background_run_and_stop_ends_it(place: &MachinePlace) -> Resul
     // Of one second, and of the time that the host left: a fifth of it was stolen at times.
     figure!((20.0..46.0).contains(&now), "{line}");
     place.answers("restore", 0, &["nothing to undo"])?;
-    place.answers("stop 1", 1, &["no run has process id 1"])?;
+    place.answers("stop 1", 2, &["no run has process id 1"])?;
     place.run(&format!("stop {pid}"))?.expect(0)?;
     finish(run)?.judged()?;
     let none = place

@@ -153,7 +153,7 @@ fn runs_of_two_pid_namespaces_are_told_apart(place: &MachinePlace) -> Result<()>
     let ended = finish(place.program("unshare", apart).spawn()?)?;
     ensure!(ended.out == "1\n", "{ended:?}");
     ensure!(ended.err.contains("another PID namespace"), "{ended:?}");
-    place.answers("stop 1", 1, &["no run has process id 1"])?;
+    place.answers("stop 1", 2, &["no run has process id 1"])?;
     place.run(&format!("stop {}", here[0]))?.expect(0)?;
     place.answers("stop --all", 0, &[&format!("ended {}", here[1])])?;
     for run in [first, second] {

@@ -9,6 +9,7 @@ use sandbag_linux::process::{Process, processes};
 use sandbag_ui::text::command_line;
 
 use crate::child::GUARDIAN_VERB;
+use crate::error::{Error, Result};
 
 /// A run of another user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +20,14 @@ pub struct OtherRun {
     pub uid: u32,
     /// Its command line.
     pub words: Vec<String>,
+}
+
+impl OtherRun {
+    fn refusal(&self) -> Error {
+        let Self { pid, uid, .. } = self;
+        let what = format!("run {pid} belongs to user {uid}");
+        Error::not_possible(what, "change or end it as that user")
+    }
 }
 
 impl fmt::Display for OtherRun {
@@ -33,6 +42,17 @@ impl fmt::Display for OtherRun {
 pub fn runs(root: &Root) -> Vec<OtherRun> {
     // SAFETY: no arguments, cannot fail.
     runs_but_of(unsafe { libc::geteuid() }, root)
+}
+
+/// Refuses to change the run `pid` if it is another user's.
+///
+/// # Errors
+/// [`Error::NotPossible`] if it is.
+pub fn refuse(root: &Root, pid: u32) -> Result<()> {
+    runs(root)
+        .iter()
+        .find(|run| run.pid == pid)
+        .map_or(Ok(()), |run| Err(run.refusal()))
 }
 
 fn runs_but_of(own_uid: u32, root: &Root) -> Vec<OtherRun> {
@@ -105,5 +125,7 @@ mod tests {
         let texts: Vec<String> = found.iter().map(OtherRun::to_string).collect();
         assert_eq!(texts, ["7: of user 0: sandbag load 50"]);
         assert!(runs_but_of(0, &root).is_empty());
+        let refusal = found[0].refusal().to_string();
+        assert!(refusal.contains("run 7 belongs to user 0"), "{refusal}");
     }
 }

@@ -6,8 +6,9 @@ use nix::sys::signal::Signal;
 use sandbag_linux::Root;
 use sandbag_linux::signals::is_taken;
 use sandbag_run::journal::RunInfo;
+use sandbag_run::other_users;
 use sandbag_run::registry::Registry;
-use sandbag_ui::failure::{Context as _, Result};
+use sandbag_ui::failure::{Context as _, Failure, Result};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::units::{self, ASK_LIMIT, Loads};
 use sandbag_ui::{BadInput, bail, exit};
@@ -50,6 +51,9 @@ pub struct SetArgs {
 }
 
 pub fn main(args: &SetArgs, messages: &Messages) -> Result<u8> {
+    if !Registry::has_place() {
+        return Err(none(args.run.as_str()));
+    }
     let registry = Registry::open()?;
     let nodes = list(&Directory::in_registry(registry.dir()), ASK_LIMIT)?.into_iter();
     let nodes: Vec<Status> = nodes.filter_map(|node| node.status.ok()).collect();
@@ -100,14 +104,22 @@ fn find(args: &SetArgs, mut runs: Vec<RunInfo>, nodes: &[Status]) -> Result<RunI
     let is_named = |run: &RunInfo| node_of(run) == Some(name);
     let at = runs.iter().position(is_it);
     let at = at.or_else(|| runs.iter().position(is_named));
-    let none = || BadInput(format!("no run is {name} (see sandbag status)"));
-    let run = runs.swap_remove(at.ok_or_else(none)?);
+    let run = runs.swap_remove(at.ok_or_else(|| none(name))?);
     // The whole would not know of it, and be judged as if nothing had been changed.
     if let Some(whole) = run.part_of {
         let text = format!("run {} is a part of run {whole}: name that one", run.pid);
         return Err(BadInput(text).into());
     }
     Ok(run)
+}
+
+/// Why there is no run of this name or number.
+fn none(name: &str) -> Failure {
+    let pid = name.parse().ok();
+    match pid.map(|pid| other_users::refuse(&Root::default(), pid)) {
+        Some(Err(error)) => error.into(),
+        _ => BadInput(format!("no run is {name} (see sandbag status)")).into(),
+    }
 }
 
 /// The name of a run that is a node, by its journal.

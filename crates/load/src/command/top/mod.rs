@@ -7,7 +7,10 @@ mod terminal;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use sandbag_linux::Root;
 use sandbag_run::journal::RunInfo;
+use sandbag_run::other_users;
+use sandbag_run::registry::Registry;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::{BadInput, exit, output, units};
@@ -30,6 +33,13 @@ pub struct TopArgs {
 }
 
 pub fn main(args: &TopArgs, messages: &Messages) -> Result<u8> {
+    for run in other_users::runs(&Root::default()) {
+        messages.say(&run.to_string());
+    }
+    if !Registry::has_place() {
+        messages.say("no run of this user");
+        return Ok(exit::KEPT);
+    }
     let mut watch = Watch::open()?;
     watch
         .problems
