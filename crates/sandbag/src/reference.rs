@@ -76,9 +76,12 @@ fn metrics() -> String {
          and `--metrics-file FILE.prom`, which writes them once a second for the textfile collector \
          of node_exporter (text format 0.0.4) and removes the file at the end. Its first line names \
          the run; a file that a live run writes is refused to another. If both the run and the \
-         process that writes it are killed by SIGKILL the file stays. Both are the work of a \
+         process that writes it are killed by SIGKILL the file stays. If only that process is \
+         killed the run warns within a second, also in `run.json`, and removes the file; it warns \
+         of one that was stopped, too. Both are the work of a \
          process of their own, which reads what the burners share; values are at most a second \
-         old, and while it cannot read the journals there are none. Shares are parts of one CPU, \
+         old, and while it cannot read the journals there are none. Of more than 16 connections \
+         the oldest one without a request is closed. Shares are parts of one CPU, \
          0 to 1; a load is a share of the time that the hypervisor left. All have the label `run`, \
          the process id of the supervisor. \
          [examples/grafana-dashboard.json](../../examples/grafana-dashboard.json) draws them.\n\n\
