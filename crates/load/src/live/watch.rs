@@ -133,10 +133,19 @@ impl Watch {
             // It is asked once, for its name; its speeds stand on its board.
             None if run.load.starts_with("node ") => {
                 seen.node = self.ask(&run).or_else(|| paused_node(&run, &seen.reading));
+                let new = seen.node.iter_mut();
+                new.for_each(|node| measure_first(node, &seen.reading));
             }
             None => {}
         }
         seen
+    }
+
+    /// Adds to what a node says the speeds that it has not measured yet, and its board has.
+    pub fn measure(&self, node: &mut Status) {
+        if let Some(seen) = self.runs.iter().find(|seen| seen.run.pid == node.pid) {
+            measure_first(node, &seen.reading);
+        }
     }
 
     /// What a node says; none where it does not serve yet, and is asked at the next look.
@@ -185,6 +194,22 @@ fn paused_node(run: &RunInfo, reading: &Reading) -> Option<Status> {
         method: run.method.clone(),
         members: Vec::new(),
     })
+}
+
+/// The first speeds: a node's own come a second later. Only where what is asked now was asked
+/// for the whole second.
+fn measure_first(node: &mut Status, reading: &Reading) {
+    if reading.paused {
+        return;
+    }
+    for speed in node.speeds.iter_mut().filter(|speed| speed.got.is_none()) {
+        let is_whole = |cpu: &&reading::CpuReading| {
+            let asked = 1.0 - cpu.asked_pct / 100.0;
+            cpu.cpu == speed.cpu && cpu.asked_pct > 0.0 && (asked - speed.asked).abs() < 1e-6
+        };
+        let cpu = reading.cpus.iter().find(is_whole);
+        speed.got = cpu.map(|cpu| 1.0 - cpu.got_pct / 100.0);
+    }
 }
 
 /// The speeds that these loads leave.
@@ -252,6 +277,36 @@ mod tests {
         // It may just have begun.
         reading.paused = false;
         assert!(paused_node(&run, &reading).is_none());
+    }
+
+    #[test]
+    fn a_node_that_has_measured_nothing_yet_has_the_speeds_of_a_whole_second() {
+        let mut one = CpuReading {
+            cpu: 1,
+            asked_pct: 30.0,
+            got_pct: 29.0,
+            total_ns: 0,
+            burns: true,
+            kernel: None,
+        };
+        let run = RunInfo::of_this_process("node small");
+        let mut got = |asked_pct: f64, measured: Option<f64>| {
+            one.asked_pct = asked_pct;
+            let reading = Reading {
+                cpus: vec![one],
+                paused: true,
+            };
+            let mut node = paused_node(&run, &reading).unwrap();
+            node.speeds[0].asked = 0.7;
+            node.speeds[0].got = measured;
+            let paused = false;
+            measure_first(&mut node, &Reading { paused, ..reading });
+            node.speeds[0].got
+        };
+        assert_eq!(got(30.0, None), Some(0.71));
+        assert_eq!(got(30.0, Some(0.7)), Some(0.7));
+        // It has just begun.
+        assert_eq!(got(9.0, None), None);
     }
 
     #[test]

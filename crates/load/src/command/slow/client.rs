@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 
+use crate::live::Watch;
 use crate::node::protocol::{CpuSpeed, Reply, Request, Status};
 use crate::node::socket::{Directory, SocketError, ask, list as nodes, names};
 use crate::node::{NodeName, Speeds};
@@ -128,7 +129,9 @@ pub fn set_speed(name: &NodeName, speed: &Speeds, messages: &Messages) -> Result
 pub fn list(args: &ListArgs, messages: &Messages) -> Result<u8> {
     let mut text = String::new();
     let as_json = args.json.path().is_some();
-    for node in nodes(&directory()?, ASK_LIMIT)? {
+    let watch = Watch::open()?;
+    for mut node in nodes(&directory()?, ASK_LIMIT)? {
+        node.status.iter_mut().for_each(|node| watch.measure(node));
         let status = node.status.map_err(|error| visible(&error.to_string()));
         text += &match status {
             Ok(status) if as_json => serde_json::to_string(&status)? + "\n",
