@@ -96,6 +96,8 @@ pub struct MemberNote {
     /// Of the leader that this one follows.
     pub leader: String,
     pub rank: u32,
+    /// How many hosts it counts.
+    pub ranks: u32,
     pub host: String,
     /// Of the kernel's boot: two ranks of one host are seen by it.
     pub boot: String,

@@ -94,6 +94,7 @@ impl Member {
             nonce: self.nonce.clone(),
             leader: String::new(),
             rank: self.rank,
+            ranks: self.ranks,
             host: self.host.clone(),
             boot: self.boot.clone(),
             sandbag: env!("CARGO_PKG_VERSION").to_owned(),
@@ -322,6 +323,15 @@ pub fn follow(member: &Member, place: &MeetingPlace, patience: Duration) -> Resu
             if let Some(error) = unwritten.0 {
                 return Err(error);
             }
+            // Which does not look for a rank beyond its own count.
+            let heard = place.leader().filter(|leader| {
+                let key = last.as_ref().map(|(nonce, _)| nonce);
+                leader.ranks != member.ranks && key == Some(&leader.nonce)
+            });
+            if let Some(leader) = heard {
+                let why = counted_otherwise(member, leader.ranks, "rank 0");
+                return Err(BadInput(why).into());
+            }
             let text = format!(
                 "rank {} on {} waited {} s for rank 0: is --out the same directory on all hosts, and \
                  was sandbag started on all of them?",
@@ -366,6 +376,9 @@ fn refusal(member: &Member, met: &[Option<Met>]) -> Option<String> {
             note.rank, note.host
         ));
     }
+    if let Some(Met { note, .. }) = others.clone().find(|one| one.note.ranks != member.ranks) {
+        return Some(counted_otherwise(member, note.ranks, &note.host));
+    }
     let version = env!("CARGO_PKG_VERSION");
     let other = others.clone().find(|one| one.note.sandbag != version)?;
     let note = &other.note;
@@ -373,6 +386,14 @@ fn refusal(member: &Member, met: &[Option<Met>]) -> Option<String> {
         "{} has sandbag {}, and {} has {version}: install the same version on all hosts",
         note.host, note.sandbag, member.host
     ))
+}
+
+fn counted_otherwise(member: &Member, ranks: u32, host: &str) -> String {
+    format!(
+        "{host} counts {ranks} hosts, and {} {}: give the same --ranks on all hosts, and start one \
+         experiment at a time in a directory",
+        member.host, member.ranks
+    )
 }
 
 fn plan(member: &Member, met: &[Option<Met>]) -> StartPlan {

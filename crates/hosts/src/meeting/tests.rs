@@ -89,6 +89,28 @@ fn who_does_not_come_is_named_and_the_others_are_released() {
 }
 
 #[test]
+fn hosts_that_are_counted_otherwise_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let members = [member(0, 2, "a"), member(1, 3, "b")];
+    let told = meet(dir.path(), &members, Duration::from_secs(60));
+    for one in told {
+        let told = one.unwrap_err();
+        assert!(told.contains("b counts 3 hosts, and a 2"), "{told}");
+    }
+    // One that rank 0 does not look for.
+    let dir = tempfile::tempdir().unwrap();
+    let place = MeetingPlace::in_dir(dir.path()).unwrap();
+    let leader = member(0, 2, "a").leader_note();
+    place.write_leader(&leader).unwrap();
+    let refused = follow(&member(2, 3, "c"), &place, Duration::ZERO).unwrap_err();
+    assert!(
+        refused.line().contains("rank 0 counts 2 hosts, and c 3"),
+        "{}",
+        refused.line()
+    );
+}
+
+#[test]
 fn who_hears_nothing_of_rank_0_writes_again() {
     let dir = tempfile::tempdir().unwrap();
     let place = MeetingPlace::in_dir(dir.path()).unwrap();
