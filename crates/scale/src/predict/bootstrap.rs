@@ -50,11 +50,20 @@ impl Blocks {
         })
     }
 
-    /// Adds a piece to its block.
+    /// Adds each part of a piece to its block: a CPU may be quiet for many.
     pub fn add(&mut self, piece: &NoisePiece) {
-        let block = (piece.from_ns / self.length_ns) as usize;
+        let mut rest = *piece;
         let last = self.blocks.len() - 1;
-        self.blocks[block.min(last)].add(piece);
+        loop {
+            let block = ((rest.from_ns / self.length_ns) as usize).min(last);
+            let until_ns = (block as u64 + 1) * self.length_ns;
+            if block == last || rest.until_ns <= until_ns {
+                return self.blocks[block].add(&rest);
+            }
+            let (part, after) = rest.split(until_ns);
+            self.blocks[block].add(&part);
+            rest = after;
+        }
     }
 
     /// With the weight of each phase among stretches of unknown time.
@@ -249,6 +258,26 @@ mod tests {
         assert!(of_rows(&vec![vec![1.0]; 3], alike, long, 1).is_none());
         assert!(of_rows(&vec![vec![1.0]; 20], alike, long, 1).is_some());
         assert!(of_rows(&vec![vec![1.0]; 20], alike, (1, 199), 1).is_none());
+    }
+
+    /// One CPU is noisy all the time, and the other is quiet: there is no chance in it.
+    #[test]
+    fn a_quiet_cpu_belongs_to_all_blocks() {
+        let known = &[(0, 1_000_000_000)];
+        let noisy: Vec<(u64, u64)> = (0..100).map(|n| (n * 10_000_000, 1_000_000)).collect();
+        let mut blocks = Blocks::new(1_000_000_000, WORK).unwrap();
+        for events in [&noisy[..], &[(20_000_000, 500_000_000)], &[]] {
+            let cpu = crate::fixture::cpu(known, events);
+            Windows::new(&cpu, WORK).for_each(|piece| blocks.add(&piece));
+        }
+        let weights = blocks.blocks.iter().map(|block| block.weights());
+        let weights: Vec<f64> = weights.map(|(outside, inside)| outside + inside).collect();
+        let sum: f64 = weights.iter().sum();
+        assert!((2.99e9..=3e9).contains(&sum), "{sum}");
+        let each_ns = 3e9 / weights.len() as f64;
+        for weight in &weights[..weights.len() - 1] {
+            assert!((weight / each_ns - 1.0).abs() < 0.01, "{weights:?}");
+        }
     }
 
     #[test]

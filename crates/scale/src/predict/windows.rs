@@ -33,6 +33,21 @@ impl NoisePiece {
         self.until_ns - self.from_ns
     }
 
+    /// The parts before and from `t_ns`, which lies inside.
+    pub fn split(self, t_ns: u64) -> (Self, Self) {
+        let before = Self {
+            until_ns: t_ns,
+            ..self
+        };
+        let after = Self {
+            from_ns: t_ns,
+            noise_ns: self.noise_at(t_ns),
+            inside_ns: self.inside_ns.map(|depth| depth + (t_ns - self.from_ns)),
+            ..self
+        };
+        (before, after)
+    }
+
     /// Noise met by work that begins at `t_ns`, ns.
     pub fn noise_at(&self, t_ns: u64) -> u64 {
         match self.inside_ns {
