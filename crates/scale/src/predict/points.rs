@@ -4,7 +4,7 @@
 use super::options::{PredictOptions, TraceSource};
 use super::prediction::{Prediction, RankPrediction};
 use super::threads::map_each;
-use super::warnings::warn_of_left_out;
+use super::warnings::{warn_of_left_out, warn_of_long_events, warn_of_tail};
 use super::working::Working;
 use crate::Result;
 
@@ -26,6 +26,8 @@ pub(super) fn predict_points(
         }),
     };
     warn_of_left_out(&points, options, &mut working.warnings);
+    warn_of_long_events(sources, &points, options, &mut working.warnings);
+    warn_of_tail(&points, &mut working.warnings);
     Ok(Prediction {
         points,
         tail: working.tail,

@@ -89,6 +89,44 @@ fn ranks_that_wait_for_each_other() {
     }
 }
 
+/// The phases of a rank are not independent of each other then, and the figure is too high.
+#[test]
+fn events_of_many_phases_are_warned_of() {
+    let warned = |length_ns: f64, per_ms: f64, ranks: u64| {
+        let trace = trace(vec![by_chance(1, 400 * SECOND, per_ms, |_| length_ns)]);
+        let found = predict_one(&trace, &options(&[ranks]));
+        let warned = found.warnings.iter().any(|one| one.contains("too high"));
+        (warned, trace, found.points[0].mean.slowdown_pct)
+    };
+    let (is_warned, trace, predicted) = warned(2e7, 0.001, 64);
+    let mut ranks = anywhere(&trace.cpus[0], 64, 1);
+    let found = brute(&mut ranks, PHASES, &BarrierModel::Ideal);
+    assert!(is_warned && predicted > 1.2 * found, "{predicted} {found}");
+    // Few ranks wait for another one's event, and short events end within a phase.
+    assert!(!warned(2e7, 0.001, 8).0);
+    assert!(!warned(1e6, 0.02, 64).0);
+}
+
+/// Noise of bounded events: the greatest hundredth is no beginning of more.
+#[test]
+fn a_tail_below_the_recorded_noise_is_warned_of() {
+    let warned = |trace: &JitterTrace, tail| {
+        let options = PredictOptions {
+            tail,
+            ..options(&[100_000])
+        };
+        let found = predict_one(trace, &options);
+        let mut warnings = found.warnings.iter();
+        warnings.any(|one| one.contains("the tail does not fit"))
+    };
+    let even = |chance: &mut Chance| 5e4 + 45e4 * chance.uniform();
+    let bounded = trace(vec![by_chance(1, 200 * SECOND, 0.05, even)]);
+    assert!(warned(&bounded, true));
+    assert!(!warned(&bounded, false));
+    let heavy = by_chance(1, 100 * SECOND, 0.6, |chance| 2e4 / chance.uniform().sqrt());
+    assert!(!warned(&trace(vec![heavy]), true));
+}
+
 #[test]
 fn ranks_that_only_compute() {
     let trace = trace(vec![noisy(2, 100 * SECOND)]);

@@ -6,8 +6,9 @@ use sandbag_jitter::{CpuTrace, JitterTrace};
 
 use super::barrier::BarrierModel;
 use super::classes::{Cost, EventClass};
-use super::options::PredictOptions;
+use super::options::{PredictOptions, TraceSource};
 use super::prediction::{RankPrediction, SATURATED_PCT};
+use super::waiting::Starts;
 
 /// The CPU with the most noise, and its share of the time, percent.
 pub(super) fn most_noise(trace: &JitterTrace) -> (u32, f64) {
@@ -132,6 +133,65 @@ pub(super) fn warn_of_unseen(unseen_pct: f64, warnings: &mut Vec<String>) {
     }
 }
 
+/// Events of more phases are followed by phases that are not independent of each other: ranks that
+/// wait for one of them meet theirs meanwhile, and the next phase is a quiet one.
+const MOST_PHASES: u64 = 2;
+/// Share of the noise in such events that matters, percent.
+const LONG_PCT: f64 = 10.0;
+/// Slowdown up to which they make hardly a difference, percent.
+const FEW_TOGETHER_PCT: f64 = 50.0;
+
+pub(super) fn warn_of_long_events(
+    sources: &[TraceSource<'_>],
+    points: &[RankPrediction],
+    options: &PredictOptions,
+    warnings: &mut Vec<String>,
+) {
+    let is_high = |point: &RankPrediction| {
+        point.ranks > u64::from(options.group) && point.mean.slowdown_pct >= FEW_TOGETHER_PCT
+    };
+    let waits = options.sync == Sync::None && options.starts != Starts::Running;
+    if !waits || !points.iter().any(is_high) {
+        return;
+    }
+    let long_pct = |source: &TraceSource<'_>| {
+        let events = source.trace.cpus.iter().flat_map(|cpu| &cpu.events);
+        let sum = |least_ns: u64| -> u64 {
+            let long = events.clone().filter(|event| event.length_ns > least_ns);
+            long.map(|event| event.length_ns).sum()
+        };
+        let long_ns = sum(options.quantum_ns.saturating_mul(MOST_PHASES));
+        long_ns as f64 / sum(0).max(1) as f64 * 100.0
+    };
+    let long_pct = sources.iter().map(long_pct).fold(0.0, f64::max);
+    if long_pct >= LONG_PCT {
+        warnings.push(format!(
+            "the figures above {FEW_TOGETHER_PCT:.0} % are too high, the intervals with them: \
+             {long_pct:.0} % of the noise is in events longer than {MOST_PHASES} phases, and the \
+             phases of a rank are taken as independent of each other"
+        ));
+    }
+}
+
+/// A fit that lies below what was recorded does not go on as the noise does. Less is the width of
+/// its cells and of the fit.
+const BELOW: f64 = 0.02;
+
+pub(super) fn warn_of_tail(points: &[RankPrediction], warnings: &mut Vec<String>) {
+    let below = |point: &&RankPrediction| {
+        let recorded = point.mean.slowdown_pct;
+        let tail = point.tail.as_ref();
+        tail.is_some_and(|tail| tail.slowdown_pct < recorded * (1.0 - BELOW))
+    };
+    if let Some(point) = points.iter().find(below) {
+        warnings.push(format!(
+            "the tail does not fit this noise: from {} ranks on it gives less than the trace itself; \
+             take the figures without it, and a longer trace for more ranks",
+            point.ranks
+        ));
+    }
+}
+
 /// The interval covers a mean of fewer phases; this says why they are fewer.
 pub(super) fn warn_of_left_out(
     points: &[RankPrediction],
@@ -152,7 +212,6 @@ pub(super) fn warn_of_left_out(
 
 #[cfg(test)]
 mod tests {
-    use super::super::TraceSource;
     use super::super::classes::costs;
     use super::*;
     use crate::fixture::{by_chance, cpu, trace};
