@@ -11,7 +11,7 @@ use sandbag_scale::predict::{
 use sandbag_stats::{Chance, range};
 use serde_json::json;
 
-use super::traces::{NOISY, TraceFile};
+use super::traces::{LONG, NOISY, TraceFile};
 use super::{Section, Stand};
 use crate::table::{spread, yes};
 
@@ -32,6 +32,8 @@ const CPUS: u32 = 4;
 #[derive(Clone, Copy, PartialEq)]
 enum SyncScheme {
     Never(BarrierModel),
+    /// With events of many phases, for which the predictor is too high.
+    NeverLong,
     /// Nodes of this number of CPUs, whose ranks are at one position.
     Nodes(u32, BarrierModel),
     Once(Drift),
@@ -42,7 +44,7 @@ enum SyncScheme {
     Together(BarrierModel),
 }
 
-use SyncScheme::{Each, Every, Never, Nodes, Once, Together};
+use SyncScheme::{Each, Every, Never, NeverLong, Nodes, Once, Together};
 
 const fn drift(end_ns: u64) -> Drift {
     Drift {
@@ -56,7 +58,7 @@ const DISSEMINATION: BarrierModel = BarrierModel::Dissemination(COST);
 const BINOMIAL: BarrierModel = BarrierModel::Binomial(COST);
 const GAPS: &str = "never, dissemination of messages that follow each other by 12 us at least";
 
-const CASES: [(&str, SyncScheme, &[u64]); 11] = [
+const CASES: [(&str, SyncScheme, &[u64]); 12] = [
     ("never", Never(BarrierModel::Ideal), &[1, 2, 8, 64, 256]),
     (
         "never, dissemination (L 5, o 2 us)",
@@ -79,6 +81,7 @@ const CASES: [(&str, SyncScheme, &[u64]); 11] = [
         Nodes(4, DISSEMINATION),
         &[64],
     ),
+    ("never, events of 20 ms, 2 % of the time", NeverLong, &[16, 64]),
     ("once, drift 4 ms", Once(drift(4_000_000)), &[16, 65, 256]),
     ("once, drift 4 ms, many", Once(drift(4_000_000)), &[4096]),
     (
@@ -101,6 +104,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
         ..NOISY
     }
     .trace(1)?;
+    let long = LONG.trace(1)?;
     let (rounds, work) = stand.form((3u64, 1_000_000u64), (7, 8_000_000));
     let mut rows = Vec::new();
     let mut figures = Vec::new();
@@ -108,7 +112,11 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
         for ranks in counts {
             // Ranks take time by themselves, so there are fewer phases of many.
             let phases = (work / ranks).clamp(1_000, 100_000);
-            let trace = if let Nodes(..) = how { &nodes } else { &noisy };
+            let trace = match how {
+                Nodes(..) => &nodes,
+                NeverLong => &long,
+                _ => &noisy,
+            };
             let predicted = predicted(trace, how, *ranks, phases)?;
             let mut found = Vec::new();
             for round in 0..rounds {
@@ -166,6 +174,7 @@ fn predicted(trace: &JitterTrace, how: SyncScheme, ranks: u64, phases: u64) -> R
     }
     match how {
         Never(barrier) => options.barrier = barrier,
+        NeverLong => {}
         Nodes(group, barrier) => (options.barrier, options.group) = (barrier, group),
         Once(drift) => (options.sync, options.drift) = (Sync::Once, Some(drift)),
         Every(every, apart_ns) => {
@@ -191,6 +200,10 @@ fn brute(trace: &JitterTrace, how: SyncScheme, ranks: u64, phases: u64, seed: u6
         Never(barrier) => {
             let mut all = anywhere(cpu, ranks as usize, seed);
             messages(&mut all, phases, &barrier)
+        }
+        NeverLong => {
+            let mut all = anywhere(cpu, ranks as usize, seed);
+            messages(&mut all, phases, &BarrierModel::Ideal)
         }
         Nodes(group, barrier) => {
             let at: Vec<u64> = (0..ranks.div_ceil(group.into()))

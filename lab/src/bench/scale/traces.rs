@@ -31,6 +31,14 @@ pub const NOISY: TraceFile = TraceFile {
     long_ns: (50e3, 450e3),
 };
 
+/// Events of many phases, 2 % of the time.
+pub const LONG: TraceFile = TraceFile {
+    per_ms: 0.001,
+    long_share: 1.0,
+    long_ns: (20e6, 20e6),
+    ..NOISY
+};
+
 /// Synchronised virtual ranks all replay the same part of a trace, of some 10 to 100 ms:
 /// it has to have enough events to be like the whole.
 pub const MANY_SMALL: TraceFile = TraceFile {
