@@ -588,10 +588,9 @@ mod tests {
         // Bound and dropped, so that the port is closed.
         let free = TcpListener::bind("127.0.0.1:0").and_then(|bound| bound.local_addr());
         let free = free.unwrap().to_string();
-        let unknown = "no-such-host.invalid".to_owned();
         for (host, said) in [
             (free, "nothing listens at http://127.0.0.1:"),
-            (unknown, "http://no-such-host.invalid"),
+            ("no-such-host.invalid".to_owned(), "http://no-such-host.invalid"),
         ] {
             let asked = asked(&format!("{host}/?from=0&to=5"));
             let got = fetch(&asked, None, &"in".into()).unwrap_err().to_string();
