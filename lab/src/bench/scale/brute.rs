@@ -81,7 +81,11 @@ const CASES: [(&str, SyncScheme, &[u64]); 12] = [
         Nodes(4, DISSEMINATION),
         &[64],
     ),
-    ("never, events of 20 ms, 2 % of the time", NeverLong, &[16, 64]),
+    (
+        "never, events of 20 ms, 2 % of the time",
+        NeverLong,
+        &[16, 64],
+    ),
     ("once, drift 4 ms", Once(drift(4_000_000)), &[16, 65, 256]),
     ("once, drift 4 ms, many", Once(drift(4_000_000)), &[4096]),
     (
