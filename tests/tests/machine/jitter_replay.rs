@@ -86,6 +86,11 @@ fn the_command_s_exit_code_passes_through_a_replay(place: &MachinePlace) -> Resu
     let script = "trap 'exit 9' TERM; echo $$ > pid; while :; do sleep 0.1; done";
     let (run, _) = place.start_ready(options, script)?;
     end(run, Signal::SIGTERM)?.expect(9)?;
+    let full = "jitter replay made.json --cpus 0 --no-out --json=/dev/full -q";
+    for (script, code) in [("exit 0", 125), ("exit 7", 7)] {
+        let ended = place.script(full, script)?.expect(code)?;
+        ended.says(&["/dev/full", "No space left"])?;
+    }
     Ok(())
 }
 

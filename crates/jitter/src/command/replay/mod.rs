@@ -282,7 +282,7 @@ fn run(mut method: impl ReplayMethod, args: &ReplayArgs, messages: &Messages) ->
 fn code(end: HoldEnd, verdict: Verdict, strict: bool, whole: bool) -> u8 {
     match end {
         HoldEnd::Command(how) => match (how.exit_code, how.signal) {
-            (Some(0), _) if strict && !whole => exit::OUR_FAILURE,
+            (Some(0), _) if !whole => exit::OUR_FAILURE,
             (Some(0), _) if strict => exit::of_verdict(verdict),
             (code, signal) => exit::of_command(code, signal),
         },
