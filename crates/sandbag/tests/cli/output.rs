@@ -88,7 +88,7 @@ fn a_record_that_cannot_be_written_is_said_also_when_quiet() {
     let events = r#"{"0": [[1000, 1000000], [20000000, 1000000]]}"#;
     let dir = Dir::new().with("t.json", events);
     dir.line("-q jitter replay t.json --cpus 0 --method fair --no-out --json=/dev/full -- true")
-        .code(0)
+        .code(125)
         .stderr(contains("/dev/full"));
 }
 
