@@ -125,7 +125,7 @@ fn take_place(setup: &InjectorSetup, board: &Board) -> Result<Option<IdleTimers>
     let (idle_wake_p90_ns, seen) = wake_from_idle(idle_timers.as_ref());
     measured.idle_wake_p90_ns = idle_wake_p90_ns;
     let idle_timers = idle_timers.filter(|_| seen);
-    measured.set_limits(idle_timers.is_some());
+    measured.set_limits(setup.class, idle_timers.is_some());
     board.set_measured(measured);
     board.set_state(InjectorState::Ready);
     Ok(idle_timers)

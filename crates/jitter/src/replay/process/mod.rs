@@ -102,13 +102,21 @@ pub struct InjectorNoise {
 /// task, or, on a CPU that was idle, the 90th percentile of those of an idle CPU. The latter
 /// change: events were up to 11 times as late as that (docs/results/jitter/idle.md).
 const TIMES_USUAL: u64 = 10;
+/// A real-time task that begins later was kept off the CPU, also where that was usual while wake-ups
+/// were measured. As inside a program.
+const MOST_REAL_TIME_NS: u64 = 1_000_000;
 
 impl InjectorNoise {
     /// Sets the limits beyond which events have been kept off the CPU. `sees_idle`: it is known
     /// of each event whether the CPU was idle when it was due. If not, the larger one holds.
-    pub fn set_limits(&mut self, sees_idle: bool) {
-        let busy_ns = self.wake_p99_ns.saturating_mul(TIMES_USUAL);
-        let idle_ns = busy_ns.max(self.idle_wake_p90_ns.saturating_mul(TIMES_USUAL));
+    pub fn set_limits(&mut self, class: InjectorClass, sees_idle: bool) {
+        let most_ns = match class {
+            InjectorClass::Fair => u64::MAX,
+            InjectorClass::Fifo { .. } => MOST_REAL_TIME_NS,
+        };
+        let limit_ns = |wake_ns: u64| wake_ns.saturating_mul(TIMES_USUAL).min(most_ns);
+        let busy_ns = limit_ns(self.wake_p99_ns);
+        let idle_ns = busy_ns.max(limit_ns(self.idle_wake_p90_ns));
         (self.late_ns, self.late_idle_ns) = if sees_idle {
             (busy_ns, idle_ns)
         } else {
@@ -156,15 +164,17 @@ mod tests {
 
     #[test]
     fn an_event_may_be_as_late_as_an_idle_cpu_wakes_up() {
-        let limits = |wake_p99_ns, idle_wake_p90_ns, sees_idle| {
+        let limits_of = |class, wake_p99_ns, idle_wake_p90_ns, sees_idle| {
             let mut noise = InjectorNoise {
                 wake_p99_ns,
                 idle_wake_p90_ns,
                 ..InjectorNoise::default()
             };
-            noise.set_limits(sees_idle);
+            noise.set_limits(class, sees_idle);
             (noise.late_ns, noise.late_idle_ns)
         };
+        let limits =
+            |wake_ns, idle_ns, sees| limits_of(InjectorClass::Fair, wake_ns, idle_ns, sees);
         // A virtual CPU, one that never sleeps, and one whose host is busy.
         assert_eq!(limits(5_500, 108_000, true), (55_000, 1_080_000));
         assert_eq!(limits(5_500, 108_000, false), (1_080_000, 0));
@@ -172,6 +182,14 @@ mod tests {
         assert_eq!(limits(5_500, 5_000, true), (55_000, 55_000));
         assert_eq!(limits(2_000_000, 900_000, false), (20_000_000, 0));
         assert_eq!(limits(u64::MAX, 1, false), (u64::MAX, 0));
+        // What keeps a real-time task off the CPU is no excuse for it.
+        let limits = |wake_ns, idle_ns, sees| {
+            let class = InjectorClass::Fifo { priority: 1 };
+            limits_of(class, wake_ns, idle_ns, sees)
+        };
+        assert_eq!(limits(5_500, 51_000, true), (55_000, 510_000));
+        assert_eq!(limits(5_500, 108_000, true), (55_000, 1_000_000));
+        assert_eq!(limits(3_980_000, 4_000_000, true), (1_000_000, 1_000_000));
     }
 
     #[test]
@@ -190,7 +208,7 @@ mod tests {
             (false, 1000, false, false),
             (false, 1001, true, true),
         ] {
-            noise.set_limits(sees_idle);
+            noise.set_limits(InjectorClass::Fair, sees_idle);
             let found = noise.is_late(late_ns, || sees_idle && idle);
             assert_eq!(found, is_late, "{sees_idle} {late_ns} {idle}");
         }
