@@ -72,6 +72,15 @@ pub fn direction(query: &str) -> Direction {
     let Some(tokens) = tokens(query) else {
         return Direction::Kept;
     };
+    let count = |sign: &str| {
+        let signs = tokens.iter();
+        signs
+            .filter(|token| **token == Token::Sign(sign.to_owned()))
+            .count()
+    };
+    if count("(") != count(")") {
+        return Direction::Kept;
+    }
     let mut parser = Parser { tokens, at: 0 };
     match parser.level(0) {
         Some(all) if parser.at == parser.tokens.len() => all.direction(),
@@ -428,7 +437,6 @@ mod tests {
             "rate(X[1m]) # 1",
             "rate(X[1m]) rate(X[1m])",
             "0x1 - rate(X[1m])",
-            "rate(X[1m]",
         ] {
             assert_eq!(direction(query), Direction::Unclear, "{query}");
         }
@@ -448,6 +456,7 @@ mod tests {
             "avg_over_time(clamp(rate(X[1m]), 0, 1)[5m:1m])",
             "rate(X[1m]) >= 0 or increase(X[1m]) / 60",
             "no & PromQL",
+            "rate(X[1m]",
         ] {
             assert_eq!(direction(query), Direction::Kept, "{query}");
         }
