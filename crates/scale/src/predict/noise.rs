@@ -136,6 +136,19 @@ impl Noise {
         }
     }
 
+    /// One of several distributions, each with its share; together they are 1.
+    pub fn mixed(all: &[(&Self, f64)]) -> Self {
+        let cells = all.first().map_or(1, |(first, _)| first.values.len());
+        let above = |cell: usize| -> f64 {
+            let parts = all.iter().map(|(noise, share)| share * noise.above[cell]);
+            parts.sum()
+        };
+        Self {
+            values: (0..cells).map(|cell| mixed_value(all, cell)).collect(),
+            above: (0..cells).map(above).collect(),
+        }
+    }
+
     /// The greatest of `n`, which need not be whole.
     pub fn greatest_of(&self, n: f64) -> Self {
         Self::greatest_of_all(&[(self, n)])

@@ -8,6 +8,13 @@
 //! probability of a wait longer than `s`. The wait is the noise of the slowest of the others
 //! less the rank's own, plus the time of the barrier. Its distribution follows from the noise,
 //! and the noise from it: a few iterations of both converge.
+//!
+//! All ranks waited for the same one. After a long event many of them are released inside events,
+//! and after a phase without one none is: the greatest noise of a phase depends on that of the
+//! phase before. So its distribution is that of a Markov chain from phase to phase, over classes of
+//! the greatest noise. Where no event is longer than a phase the chain changes little.
+
+use std::collections::BTreeMap;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -42,9 +49,17 @@ pub struct Greatest {
     pub all: Noise,
 }
 
+/// Classes of the greatest noise per decade of it.
+const CLASSES_PER_DECADE: f64 = 8.0;
+/// Shorter ones are alike: the first band of depths.
+const SHORTEST_NS: f64 = 100.0;
+/// Depths of a band for which the wait is looked up.
+const DEPTHS: usize = 8;
 const ROUNDS: usize = 12;
 /// The iterations end when the mean changes by less than this share.
 const SETTLED: f64 = 1e-6;
+/// Of the chain.
+const MOST_STEPS: usize = 1000;
 /// Rarer noise of a rank is left out of its wait.
 const RARE: f64 = 1e-8;
 
@@ -68,7 +83,93 @@ pub fn greatest(kinds: &[RankGroup<'_>], gap_ns: f64, starts: Starts) -> Greates
             break;
         }
     }
+    if ranks(kinds) > 1 {
+        found.all = chained(kinds, &found, gap_ns);
+    }
     found
+}
+
+fn ranks(kinds: &[RankGroup<'_>]) -> u64 {
+    kinds.iter().map(|(_, count)| count).sum()
+}
+
+/// The greatest noise where that of the phase before decides who is released inside an event.
+fn chained(kinds: &[RankGroup<'_>], found: &Greatest, gap_ns: f64) -> Noise {
+    let class = |noise_ns: f64| (noise_ns / SHORTEST_NS).max(1.0).log10() * CLASSES_PER_DECADE;
+    let class = |noise_ns: f64| class(noise_ns) as usize;
+    // Mean and probability of each class that occurs.
+    let mut classes: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+    for (noise_ns, mass) in found.all.masses().filter(|(_, mass)| *mass > 0.0) {
+        let (sum, share) = classes.entry(class(noise_ns)).or_default();
+        *sum += noise_ns * mass;
+        *share += mass;
+    }
+    if classes.len() < 2 {
+        return found.all.clone();
+    }
+    let after = classes.values().map(|(sum, share)| {
+        let accepted = (0..kinds.len())
+            .map(|kind| waits_after(kinds, &found.one[kind], sum / share, gap_ns))
+            .collect();
+        with(kinds, accepted).all
+    });
+    let after: Vec<Noise> = after.collect();
+    let numbers: Vec<usize> = classes.keys().copied().collect();
+    let moves = after.iter().map(|noise| {
+        let mut row = vec![0.0; numbers.len()];
+        for (noise_ns, mass) in noise.masses() {
+            let at = numbers.partition_point(|number| *number <= class(noise_ns));
+            row[at.saturating_sub(1)] += mass;
+        }
+        row
+    });
+    let moves: Vec<Vec<f64>> = moves.collect();
+    let mut shares: Vec<f64> = classes.values().map(|(_, share)| *share).collect();
+    for _ in 0..MOST_STEPS {
+        let mut next = vec![0.0; shares.len()];
+        for (share, row) in shares.iter().zip(&moves) {
+            let to = next.iter_mut().zip(row);
+            to.for_each(|(next, moved)| *next += share * moved);
+        }
+        let change: f64 = shares.iter().zip(&next).map(|(a, b)| (a - b).abs()).sum();
+        shares = next;
+        if change <= SETTLED {
+            break;
+        }
+    }
+    let parts: Vec<(&Noise, f64)> = after.iter().zip(shares).collect();
+    Noise::mixed(&parts)
+}
+
+/// For each band the probability that a rank of this kind, with the noise `own`, waited for longer
+/// than its depth in a phase of which the greatest noise was `greatest_ns`.
+fn waits_after(
+    kinds: &[RankGroup<'_>],
+    own: &Noise,
+    greatest_ns: f64,
+    gap_ns: f64,
+) -> [f64; BANDS] {
+    // The slowest one does not wait.
+    let others = 1.0 - 1.0 / ranks(kinds).max(1) as f64;
+    let at_most = |noise_ns: f64| 1.0 - own.exceeds(noise_ns);
+    let whole = at_most(greatest_ns);
+    let longer_than = |depth: f64| match greatest_ns + gap_ns - depth {
+        _ if depth < gap_ns => 1.0,
+        rest if rest < 0.0 || whole <= 0.0 => 0.0,
+        rest => others * at_most(rest) / whole,
+    };
+    let mut accepted = RUNNING;
+    for (band, share) in accepted.iter_mut().enumerate().skip(1) {
+        *share = match band_ns(band) {
+            (from, until) if until.is_finite() => {
+                let width = (until - from) / DEPTHS as f64;
+                let depths = (0..DEPTHS).map(|i| from + width * (i as f64 + 0.5));
+                depths.map(longer_than).sum::<f64>() / DEPTHS as f64
+            }
+            (from, _) => longer_than(from),
+        };
+    }
+    accepted
 }
 
 fn with(kinds: &[RankGroup<'_>], accepted: Vec<[f64; BANDS]>) -> Greatest {

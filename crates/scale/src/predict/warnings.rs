@@ -8,7 +8,6 @@ use super::barrier::BarrierModel;
 use super::classes::{Cost, EventClass};
 use super::options::{PredictOptions, TraceSource};
 use super::prediction::{RankPrediction, SATURATED_PCT};
-use super::waiting::Starts;
 
 /// The CPU with the most noise, and its share of the time, percent.
 pub(super) fn most_noise(trace: &JitterTrace) -> (u32, f64) {
@@ -133,8 +132,8 @@ pub(super) fn warn_of_unseen(unseen_pct: f64, warnings: &mut Vec<String>) {
     }
 }
 
-/// Events of more phases are followed by phases that are not independent of each other: ranks that
-/// wait for one of them meet theirs meanwhile, and the next phase is a quiet one.
+/// After events of more phases many ranks are released inside events, and else none. What the
+/// messages of a barrier meet is computed for the mean of all phases, and is too much then.
 const MOST_PHASES: u64 = 2;
 /// Share of the noise in such events that matters, percent.
 const LONG_PCT: f64 = 10.0;
@@ -150,8 +149,8 @@ pub(super) fn warn_of_long_events(
     let is_high = |point: &RankPrediction| {
         point.ranks > u64::from(options.group) && point.mean.slowdown_pct >= FEW_TOGETHER_PCT
     };
-    let waits = options.sync == Sync::None && options.starts != Starts::Running;
-    if !waits || !points.iter().any(is_high) {
+    let has_messages = !matches!(options.barrier, BarrierModel::Ideal);
+    if options.sync != Sync::None || !has_messages || !points.iter().any(is_high) {
         return;
     }
     let long_pct = |source: &TraceSource<'_>| {
@@ -167,8 +166,8 @@ pub(super) fn warn_of_long_events(
     if long_pct >= LONG_PCT {
         warnings.push(format!(
             "the figures above {FEW_TOGETHER_PCT:.0} % are too high, the intervals with them: \
-             {long_pct:.0} % of the noise is in events longer than {MOST_PHASES} phases, and the \
-             phases of a rank are taken as independent of each other"
+             {long_pct:.0} % of the noise is in events longer than {MOST_PHASES} phases, for which \
+             only an ideal barrier is computed from phase to phase"
         ));
     }
 }

@@ -32,7 +32,7 @@ const CPUS: u32 = 4;
 #[derive(Clone, Copy, PartialEq)]
 enum SyncScheme {
     Never(BarrierModel),
-    /// With events of many phases, for which the predictor is too high.
+    /// With events of many phases.
     NeverLong,
     /// Nodes of this number of CPUs, whose ranks are at one position.
     Nodes(u32, BarrierModel),
