@@ -12,6 +12,7 @@ use crate::inside::overhead::{self, Overhead};
 use crate::inside::plan::{self, InsideOptions, PlanFile, Portion, ProgramFilter};
 use crate::inside::preloadable;
 use crate::replay::hold::{HoldEnd, HoldOutcome};
+use crate::replay::outcome::EventCounts;
 use crate::replay::{PlanColumn, PlannedEvent, Replay, ReplayPlan, Sync};
 use clap::Args;
 use sandbag_linux::{Root, clock};
@@ -196,6 +197,8 @@ impl ReplayMethod for InsideReplay<'_> {
         let outcome = followed.file.outcome()?;
         let mut warnings = warnings(&outcome, self.polled);
         warnings.extend(without_warning(held));
+        let total = outcome.total();
+        warnings.extend(without_phase(self.args.plan.sync, &total.counts));
         let running = followed.place.keep_for_running();
         if running > 0 {
             warnings.push(format!(
@@ -204,7 +207,6 @@ impl ReplayMethod for InsideReplay<'_> {
                 followed.place.dir().display()
             ));
         }
-        let total = outcome.total();
         Ok(ReplayOutcome {
             own: MethodRecord::Inside(Box::new(InsideRecord {
                 method: InsideMethod {
@@ -344,6 +346,18 @@ fn report_overhead(overhead: Option<Overhead>, messages: &Messages) {
     }
 }
 
+/// Of ranks that are to be set back at their phases, and have none.
+fn without_phase(sync: Sync, counts: &EventCounts) -> Option<String> {
+    let has_jitter = counts.injected + counts.merged > 0;
+    let none = matches!(sync, Sync::Phases(_)) && has_jitter && counts.phases == 0;
+    none.then(|| {
+        format!(
+            "no process said when a phase began (sandbag_jitter_phase), so that --sync {sync} \
+             changed nothing"
+        )
+    })
+}
+
 fn warnings(outcome: &InsideOutcome, polled: bool) -> Vec<String> {
     let refused = outcome.refused;
     let ended = |why| {
@@ -436,6 +450,24 @@ mod tests {
     use crate::replay::ReplayOptions;
 
     use super::*;
+
+    #[test]
+    fn phases_that_nobody_names_are_warned_of() {
+        let warned = |sync, injected, phases| {
+            let counts = EventCounts {
+                injected,
+                phases,
+                ..EventCounts::default()
+            };
+            without_phase(sync, &counts)
+        };
+        let said = warned(Sync::Phases(1), 200, 0).unwrap();
+        assert!(said.contains("--sync phase changed nothing"), "{said}");
+        assert_eq!(warned(Sync::Phases(1), 200, 3), None);
+        // Another warning says why.
+        assert_eq!(warned(Sync::Phases(1), 0, 0), None);
+        assert_eq!(warned(Sync::Once, 200, 0), None);
+    }
 
     unsafe extern "C" {
         /// Of c/jitter_threads.inc.
