@@ -202,6 +202,11 @@ fn a_recording_passes_the_command_s_exit_code_on(place: &MachinePlace) -> Result
         .run("record -o none.csv -- no-such-program")?
         .expect(127)?;
     ensure!(!place.path("none.csv").exists(), "a recording of nothing");
+    // With -d for as long as both last.
+    let short = place.script("record -d 60s -o short.csv", "sleep 0.5; exit 3")?;
+    short
+        .expect(3)?
+        .says(&["CMD ended first", "of 60.0 s were recorded"])?;
     Ok(())
 }
 

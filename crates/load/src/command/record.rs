@@ -192,6 +192,7 @@ fn record_command(
     let wrapped = RefCell::new(wrapped);
     let ending = Ending::new(wrapped.borrow().descriptor()?, Some(&wrapped));
     let clock = Sampling::new(&ending, None)?;
+    let asked_ns = options.duration_ns;
     let recorder = Recorder::new(stat, clock, options)?;
     let command = wrapped.borrow().clock(root, recorder.cpus())?;
     wrapped.borrow_mut().go()?;
@@ -212,7 +213,17 @@ fn record_command(
         messages.warning(&warning);
     }
     match recorded {
-        Ok(report) => say(&report, &output, "opposing load", messages),
+        Ok(report) => {
+            say(&report, &output, "opposing load", messages);
+            let is_short = |asked: &u64| report.length_ns + MIN_INTERVAL_NS <= *asked;
+            if let Some(asked_ns) = asked_ns.filter(is_short) {
+                messages.warning(&format!(
+                    "CMD ended first: {:.1} of {:.1} s were recorded",
+                    report.length_ns as f64 / 1e9,
+                    asked_ns as f64 / 1e9
+                ));
+            }
+        }
         Err(error) if output.reader_left(&error) => {}
         Err(error) => return Err(error).context(output.name()),
     }
