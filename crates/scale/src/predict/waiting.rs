@@ -51,7 +51,7 @@ pub struct Greatest {
 
 /// Classes of the greatest noise per decade of it.
 const CLASSES_PER_DECADE: f64 = 8.0;
-/// Shorter ones are alike: the first band of depths.
+/// Shorter noise is in one class, as it is in the first band of depths.
 const SHORTEST_NS: f64 = 100.0;
 /// Depths of a band for which the wait is looked up.
 const DEPTHS: usize = 8;
