@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use sandbag_load::node::{NodeCourse, Cpus, NodesFile, Vocabulary};
+use sandbag_load::node::{Cpus, NodeCourse, NodesFile, Vocabulary};
 
 const WORDS: Vocabulary<'_> = Vocabulary {
     methods: &["hogs", "lim"],
