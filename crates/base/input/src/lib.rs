@@ -15,5 +15,6 @@ pub use input_file::open_input;
 pub use lines::{LineError, LineFault, Lines, MAX_LINE, Place};
 pub use located::{FileFault, Located};
 pub use new_file::{
-    Existing, NameTaken, NewFile, is_full, open_descriptor, open_new, refuse_taken, sync,
+    Existing, NameTaken, NewFile, first_free, is_full, open_descriptor, open_new, refuse_taken,
+    sync,
 };

@@ -151,21 +151,33 @@ impl Temporary {
     fn make<T>(target: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<(Self, T)> {
         /// What was killed, and another host's process of our number, leave names.
         const MOST: u32 = 10;
-        let mut nth = 1;
-        loop {
+        let name = |nth: u32| {
             let mut name = OsString::from(".");
             name.push(target.file_name().unwrap_or_default());
             name.push(format!(".{}", std::process::id()));
             if nth > 1 {
                 name.push(format!(".{nth}"));
             }
-            let path = directory(target).join(name);
-            match make(&path) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && nth < MOST => {
-                    nth += 1;
-                }
-                made => return made.map(|made| (Self(path), made)),
-            }
+            directory(target).join(name)
+        };
+        let (path, made) = first_free(name, MOST, make);
+        made.map(|made| (Self(path), made))
+    }
+}
+
+/// Makes something of the first of `most` names that nothing has; the first is number 1. The
+/// name, and what came of it.
+pub fn first_free<T>(
+    name: impl Fn(u32) -> PathBuf,
+    most: u32,
+    make: impl Fn(&Path) -> io::Result<T>,
+) -> (PathBuf, io::Result<T>) {
+    let mut nth = 1;
+    loop {
+        let path = name(nth);
+        match make(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && nth < most => nth += 1,
+            made => return (path, made),
         }
     }
 }
@@ -293,19 +305,13 @@ impl NewFile {
     /// Gives it the first free name with a number behind it: measuring again takes minutes.
     fn link_numbered(&self, link: impl Fn(&Path) -> io::Result<()>) -> io::Result<NameTaken> {
         const MOST: u32 = 1000;
-        let mut nth = 1;
-        loop {
+        let name = |nth: u32| {
             let mut name = self.target.clone().into_os_string();
             name.push(format!(".{nth}"));
-            match link(Path::new(&name)) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && nth < MOST => {
-                    nth += 1;
-                }
-                linked => {
-                    return linked.map(|()| NameTaken::Meanwhile(name.to_string_lossy().into()));
-                }
-            }
-        }
+            PathBuf::from(name)
+        };
+        let (path, linked) = first_free(name, MOST, link);
+        linked.map(|()| NameTaken::Meanwhile(path.display().to_string()))
     }
 
     /// Where it cannot take its name: the target may be a mount, or another's in a sticky directory.

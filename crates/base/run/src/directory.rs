@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 pub use sandbag_ui::output::{ACHIEVED_CSV, REPORT_HTML, RUN_JSON, SHORT_CSV};
 
+use sandbag_input::first_free;
 use sandbag_linux::user::User;
 
 use sandbag_ui::failure::{Context as _, Result};
@@ -61,21 +62,13 @@ pub fn make_new<T>(
     make: impl Fn(&Path) -> io::Result<T>,
 ) -> (PathBuf, io::Result<T>) {
     const MOST: u32 = 100;
-    let mut nth = 1;
-    let mut path = new_name(prefix, ending);
-    loop {
-        match make(&path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && nth < MOST => {
-                let own = match nth {
-                    1 => format!("-{}{ending}", std::process::id()),
-                    _ => format!("-{}-{nth}{ending}", std::process::id()),
-                };
-                path = new_name(prefix, &own);
-                nth += 1;
-            }
-            made => return (path, made),
-        }
-    }
+    let id = std::process::id();
+    let name = |nth: u32| match nth {
+        1 => new_name(prefix, ending),
+        2 => new_name(prefix, &format!("-{id}{ending}")),
+        _ => new_name(prefix, &format!("-{id}-{}{ending}", nth - 1)),
+    };
+    first_free(name, MOST, make)
 }
 
 /// A run directory that is there.
