@@ -187,8 +187,7 @@ mod tests {
             let (found, too_low, warnings) = slowdown(&parts, sync, ranks);
             let apart = (found / expected - 1.0).abs();
             assert!(apart < tolerance, "{sync} {ranks}: {found} {expected}");
-            let is_named = warnings.iter().any(|one| one.contains("too low"));
-            assert!(!too_low && !is_named, "{warnings:?}");
+            assert!(!too_low && warnings.is_empty(), "{warnings:?}");
         }
     }
 

@@ -95,8 +95,10 @@ fn ranks(kinds: &[RankGroup<'_>]) -> u64 {
 
 /// The greatest noise where that of the phase before decides who is released inside an event.
 fn chained(kinds: &[RankGroup<'_>], found: &Greatest, gap_ns: f64) -> Noise {
-    let class = |noise_ns: f64| (noise_ns / SHORTEST_NS).max(1.0).log10() * CLASSES_PER_DECADE;
-    let class = |noise_ns: f64| class(noise_ns) as usize;
+    let class = |noise_ns: f64| {
+        let decades = (noise_ns / SHORTEST_NS).max(1.0).log10();
+        (decades * CLASSES_PER_DECADE) as usize
+    };
     // Mean and probability of each class that occurs.
     let mut classes: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
     for (noise_ns, mass) in found.all.masses().filter(|(_, mass)| *mass > 0.0) {
