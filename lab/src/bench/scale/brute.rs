@@ -33,7 +33,7 @@ const CPUS: u32 = 4;
 enum SyncScheme {
     Never(BarrierModel),
     /// With events of many phases.
-    NeverLong,
+    NeverLong(BarrierModel),
     /// Nodes of this number of CPUs, whose ranks are at one position.
     Nodes(u32, BarrierModel),
     Once(Drift),
@@ -83,7 +83,7 @@ const CASES: [(&str, SyncScheme, &[u64]); 12] = [
     ),
     (
         "never, events of 20 ms, 2 % of the time",
-        NeverLong,
+        NeverLong(BarrierModel::Ideal),
         &[16, 64],
     ),
     ("once, drift 4 ms", Once(drift(4_000_000)), &[16, 65, 256]),
@@ -118,7 +118,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
             let phases = (work / ranks).clamp(1_000, 100_000);
             let trace = match how {
                 Nodes(..) => &nodes,
-                NeverLong => &long,
+                NeverLong(..) => &long,
                 _ => &noisy,
             };
             let predicted = predicted(trace, how, *ranks, phases)?;
@@ -177,8 +177,7 @@ fn predicted(trace: &JitterTrace, how: SyncScheme, ranks: u64, phases: u64) -> R
         options.phases = phases;
     }
     match how {
-        Never(barrier) => options.barrier = barrier,
-        NeverLong => {}
+        Never(barrier) | NeverLong(barrier) => options.barrier = barrier,
         Nodes(group, barrier) => (options.barrier, options.group) = (barrier, group),
         Once(drift) => (options.sync, options.drift) = (Sync::Once, Some(drift)),
         Every(every, apart_ns) => {
@@ -201,13 +200,9 @@ fn brute(trace: &JitterTrace, how: SyncScheme, ranks: u64, phases: u64, seed: u6
     let half_ns = NOISY.seconds * 1_000_000_000 / 2;
     let mut chance = Chance::new(seed << 32 | ranks, "ranks");
     match how {
-        Never(barrier) => {
+        Never(barrier) | NeverLong(barrier) => {
             let mut all = anywhere(cpu, ranks as usize, seed);
             messages(&mut all, phases, &barrier)
-        }
-        NeverLong => {
-            let mut all = anywhere(cpu, ranks as usize, seed);
-            messages(&mut all, phases, &BarrierModel::Ideal)
         }
         Nodes(group, barrier) => {
             let at: Vec<u64> = (0..ranks.div_ceil(group.into()))
